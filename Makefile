@@ -67,17 +67,17 @@ test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, tw
 	go test $(GO_TEST_FLAGS) -count=1 -timeout 60m -v ./test/ends -machines=4000
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
-	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
+	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestARealCloudBehavesLikeTheSimulatedCloud$$' ./test/openstack/contract
 
 test-gitops: ## node groups brought by Flux's own library and by Helm while the autoscaler resizes them; a module of its own
 	go run ./test/kube/prepare
 	cd test/gitops && go test $(GO_TEST_FLAGS) -count=1 ./...
 
 test-boot: ## real servers: virtual machines boot drover's user data and become nodes (QEMU, root; CELL names one of them)
-	go test $(GO_TEST_FLAGS) -tags boot -count=1 -timeout 180m -v -run '^TestBoot$$/$(CELL)' ./test/boot
+	go test $(GO_TEST_FLAGS) -tags boot -count=1 -timeout 180m -v -run '^TestVirtualMachinesBootAndBecomeNodes$$/$(CELL)' ./test/boot
 
 test-boot-openstack: ## one of these machines behind a real OpenStack (OS_CLIENT_CONFIG_FILE, OS_CLOUD), such as that of test/openstack/real
-	go test $(GO_TEST_FLAGS) -tags boot,openstack -count=1 -timeout 90m -v -run '^TestBehindOpenStack$$' ./test/boot
+	go test $(GO_TEST_FLAGS) -tags boot,openstack -count=1 -timeout 90m -v -run '^TestANodeJoinsAndIsDeletedWithARealOpenStack$$' ./test/boot
 
 test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
 	go test -tags extra -count=1 ./test/extra

@@ -24,7 +24,7 @@ type certificate struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	// read holds the contents of the two files as they were last read.
+	// read holds the contents of the certificate file and of the key file as they were last read.
 	read [2][]byte
 }
 
@@ -44,9 +44,9 @@ func (c *certificate) get() *tls.Certificate {
 	return c.current
 }
 
-// reread reads the files and reports whether the certificate has changed. After an error the last certificate stays in use; an
-// error also occurs while only one of the two files has been replaced, because they do not match. reread returns an error only
-// once for the same content.
+// reread reads the files and reports whether the certificate has changed. After an error the last certificate stays in use. An
+// error also occurs while only one of the two files has been replaced, because certificate and key do not match then. When
+// reread is called again and the files have not changed, it does not repeat an error about their content.
 func (c *certificate) reread() (bool, error) {
 	var content [2][]byte
 	for n, name := range []string{c.certFile, c.keyFile} {

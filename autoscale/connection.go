@@ -33,7 +33,7 @@ func connectionOf(ctx context.Context) *connection {
 }
 
 // connections are transport credentials that attach a connection value to each connection. A stats.Handler could do this too, but
-// gRPC calls it seven times for each call, so an autoscaler loop in which nothing changes took a third longer.
+// gRPC calls it seven times for each call, and an autoscaler loop in which nothing changes would take a third longer.
 type connections struct {
 	credentials.TransportCredentials
 }
@@ -49,9 +49,9 @@ func (c connections) Clone() credentials.TransportCredentials {
 	return connections{c.TransportCredentials.Clone()}
 }
 
-// welcome delays the first call of a connection to the service until the groups have read the sizes that another replica may have
-// written for this client (CA-C36). Further calls on the connection that arrive meanwhile wait too. Groups.Connected limits the
-// delay.
+// welcome delays the first call of a connection to the service until the groups have read their sizes from the API server,
+// because another replica may have changed the sizes for this client (CA-C36). Other calls on the connection wait too.
+// Groups.Connected limits the delay.
 func welcome(ctx context.Context, groups Groups, method string) {
 	c := connectionOf(ctx)
 	if c != nil && strings.HasPrefix(method, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/") {

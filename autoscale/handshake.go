@@ -17,9 +17,9 @@ const (
 )
 
 // handshakes are transport credentials that limit the number of connections in their handshake, because any client that can
-// reach the port may open connections without a certificate. When a connection exceeds the limit, the oldest is closed, so that
-// a client that completes its handshake can still connect. The connections must come from listener, which sees them in the
-// order in which they were accepted; the order of their handshakes differs.
+// reach the port may open connections without a certificate. When a new connection exceeds the limit, the oldest connection is
+// closed, so that a client that completes its handshake can still connect. The connections must come from the method listener,
+// which records them in the order in which they were accepted. Their handshakes may begin in another order.
 type handshakes struct {
 	credentials.TransportCredentials
 	mu   sync.Mutex
@@ -64,7 +64,8 @@ func (h *handshakes) begin(conn net.Conn) {
 	h.open = append(h.open, conn)
 }
 
-// end removes the connection from the list, unless a later connection has already closed it.
+// end removes a connection whose handshake has ended from the list. A connection that was closed at the limit is not in the
+// list any more.
 func (h *handshakes) end(conn net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-func TestHandshakesAreBounded(t *testing.T) {
+func TestConnectionsWithoutATLSHandshakeAreLimited(t *testing.T) {
 	ours := newAuthority(t)
 	cert, key, ca := ours.files(t.TempDir(), "drover")
 
-	t.Run("64 of 500 silent connections stay open, and a client still connects (F-14)", func(t *testing.T) {
+	t.Run("at most 64 of 500 connections without a handshake stay open, and a client can still connect (F-14)", func(t *testing.T) {
 		address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 		var silent []net.Conn
 		for range 500 {
@@ -42,7 +42,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 		}
 	})
 
-	t.Run("a silent connection is closed after 10 seconds (F-14)", func(t *testing.T) {
+	t.Run("a connection without a handshake is closed after 10 seconds (F-14)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, err := New(Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 			if err != nil {

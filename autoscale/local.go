@@ -16,7 +16,8 @@ import (
 
 // Local is a connection to the service for a client in the same process, without a socket. Messages are encoded and decoded as
 // on the wire. Each call runs in its caller's goroutine, with the same checks as over a socket. Thus a client and the service
-// can run in virtual time, in which a goroutine that waits on a socket never counts as idle.
+// can run in virtual time, which advances only when all goroutines are idle: a goroutine that waits on a socket never counts as
+// idle.
 func (s *Server) Local() grpc.ClientConnInterface {
 	return &local{server: s, service: &service{groups: s.options.Groups, gpuLabel: s.options.GPULabel, gpuTypes: s.options.GPUTypes}}
 }

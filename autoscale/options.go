@@ -12,14 +12,14 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// errNoOptions is the answer for a group without options of its own. All answers share this value, because an autoscaler makes
-// four such calls for each node.
+// errNoOptions is the answer for a group without options of its own. It is made only once, because an autoscaler makes four
+// such calls for each node.
 var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags apply")
 
-// NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer sets every option, both in the
-// fields of older and in those of newer releases, because the client uses zero for a missing option. For a group without own
-// options it returns an error, so that the client uses its flags. With an answer, a client up to release 1.37 would use zero for
-// the startup time, because its protocol has no field for it (CA-C90 … C93).
+// NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer sets every option, because the
+// client uses zero for a missing option. It sets both the fields of older releases and those of newer ones. For a group without
+// options of its own NodeGroupGetOptions returns an error, so that the client uses its flags: with an answer, a client up to
+// release 1.37 would use zero for the startup time, because its protocol has no field for it (CA-C90 … C93).
 func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
 	own, ok := s.groups.Settings(r.GetId(), settings(r.GetDefaults()))
 	if !ok {
@@ -48,8 +48,8 @@ func either(newer *durationpb.Duration, older *proto.LegacyDuration) time.Durati
 	return time.Duration(older.GetDuration())
 }
 
-// options returns the options in the fields of older and of newer releases. It returns options that drover does not set as the
-// client sent them.
+// options returns the options in the fields of older and of newer releases. Options that drover does not set have the values
+// that the client sent.
 func options(s model.Settings, asked *proto.NodeGroupAutoscalingOptions) *proto.NodeGroupAutoscalingOptions {
 	return &proto.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    s.UtilizationThreshold,

@@ -40,10 +40,10 @@ func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 	next := gproto.Clone(newer).(*proto.NodeGroupAutoscalingOptions)
 	next.MaxNodeStartupDuration, next.AllowNonAtomicScaleUpToMax = durationpb.New(3*time.Minute), true
 	for name, defaults := range map[string]*proto.NodeGroupAutoscalingOptions{
-		"a client from 1.29 to 1.34.1 receives all options (CA-C91)":                            older,
-		"a client from 1.35 on receives all options (CA-C91)":                                   newer,
-		"a client from 1.34.2 receives all options (CA-C91)":                                    both,
-		"a client of a future release receives all options and its own unknown fields (CA-C91)": next,
+		"a client from 1.29 to 1.34.1 receives all options (CA-C91)":                                       older,
+		"a client from 1.35 on receives all options (CA-C91)":                                              newer,
+		"a client from 1.34.2 receives all options (CA-C91)":                                               both,
+		"a client of a future release receives all options, and the newer fields as it sent them (CA-C91)": next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stub{own: true, settings: want}
@@ -79,19 +79,19 @@ func TestPricesOfNodesAndPodsAreReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func() (float64, error){
-		"a request with the older fields returns the price of a node (CA-C107)": func() (float64, error) {
+		"a request with the time fields of older clients returns the price of a node (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"a request with the newer fields returns the price of a node (CA-C107)": func() (float64, error) {
+		"a request with the time fields of newer clients returns the price of a node (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"a request with the older fields returns the price of a pod (CA-C107)": func() (float64, error) {
+		"a request with the pod and time fields of older clients returns the price of a pod (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{Pod: raw, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"a request with the newer fields returns the price of a pod (CA-C107)": func() (float64, error) {
+		"a request with the pod and time fields of newer clients returns the price of a pod (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: raw, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
@@ -107,7 +107,7 @@ func TestPricesOfNodesAndPodsAreReturned(t *testing.T) {
 			}
 		})
 	}
-	t.Run("bytes that are not a pod are refused", func(t *testing.T) {
+	t.Run("a request whose bytes are not a pod is refused with InvalidArgument", func(t *testing.T) {
 		if _, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: []byte{0xff, 0xff}}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("the answer is %v", err)
 		}
@@ -118,13 +118,13 @@ func TestCallsAboutGPUsAreAlwaysAnswered(t *testing.T) {
 	s := &stub{gpuTypes: []string{"h100"}}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu", GPUTypes: []string{"a100"}})
 	c := proto.NewCloudProviderClient(dial(t, address, nil))
-	t.Run("GetAvailableGPUTypes returns the types of the flags and of the groups (CA-C105)", func(t *testing.T) {
+	t.Run("GetAvailableGPUTypes returns the GPU types of the flag and of the node groups (CA-C105)", func(t *testing.T) {
 		got, err := c.GetAvailableGPUTypes(t.Context(), &proto.GetAvailableGPUTypesRequest{})
 		if err != nil || len(got.GetGpuTypes()) != 2 || got.GetGpuTypes()["a100"] == nil || got.GetGpuTypes()["h100"] == nil {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("GPULabel returns the label, and reports to the groups that a client has started (CA-C105)", func(t *testing.T) {
+	t.Run("GPULabel returns the label of the flag, and is taken as a sign that an autoscaler has started (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)
@@ -170,8 +170,8 @@ func TestACallWithoutADeadlineGetsADeadline(t *testing.T) {
 	}
 }
 
-func TestAnAnswerFitsTheClient(t *testing.T) {
-	t.Run("an answer with 30,000 instances, 1,000 of them with an error, reaches the client (CA-C55, CA-C08)", func(t *testing.T) {
+func TestALargeAnswerReachesTheClient(t *testing.T) {
+	t.Run("the client receives 30,000 instances in one answer, 1,000 of them with an error (CA-C55, CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		for n := range 30_000 {
 			i := model.Instance{State: model.Running, ID: "openstack:///0d1c6e9e-7d3f-4b8e-9c39-000000000000"}

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestAServerInAManagerOnARealAPIServer(t *testing.T) {
+func TestTheGRPCServerAnswersInAReplicaThatIsNotLeader(t *testing.T) {
 	control := kube.ForTest(t, kube.Options{})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -54,7 +54,7 @@ func TestAServerInAManagerOnARealAPIServer(t *testing.T) {
 			t.Errorf("the groups are %v, error %v", got, err)
 		}
 	})
-	t.Run("an increase is stored in the API server before the call returns (CA-C58)", func(t *testing.T) {
+	t.Run("a larger size is stored in the API server before NodeGroupIncreaseSize returns (CA-C58)", func(t *testing.T) {
 		if _, err := calls.NodeGroupIncreaseSize(t.Context(), &proto.NodeGroupIncreaseSizeRequest{Id: "MachineDeployment/kube-system/pool", Delta: 2}); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Validate checks the addresses, and reads and checks the TLS files. Its error names the wrong flag.
+// Validate checks the addresses, and reads and checks the TLS files. Its error names the flag that is not valid.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	if err := errors.Join(checkAddresses(o.Address), checkSecurity(o)); err != nil || o.SelfSigned || o.plain() {

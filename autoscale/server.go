@@ -242,7 +242,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return next(ctx, req)
 }
 
-// guardStream authorizes the clients of the streams of health and reflection.
+// guardStream authorizes the clients of the two services with streams: health and reflection.
 func (s *Server) guardStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := admit(stream.Context(), s.options.AllowedClients); err != nil {
 		return err

@@ -128,7 +128,7 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 		{"a client with an allowed common name may call (CA-C07)", ours.credentials("autoscaler", ours), codes.OK},
 		{"a client with an allowed DNS name may call", ours.credentials("other", ours), codes.OK},
 		{"a client with a valid certificate for another name is refused (CA-C07)", ours.credentials("stranger", ours), codes.PermissionDenied},
-		{"a client with an allowed name from another authority is refused", theirs.credentials("autoscaler", ours), codes.Unavailable},
+		{"a client whose certificate has an allowed name but is from another authority is refused", theirs.credentials("autoscaler", ours), codes.Unavailable},
 		{"a client without a certificate is refused", ours.trusted(), codes.Unavailable},
 		{"a client without TLS is refused", nil, codes.Unavailable},
 	} {
@@ -138,14 +138,14 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the groups learn only of the connections of allowed clients", func(t *testing.T) {
+	t.Run("only connections of allowed clients are reported to the provider of node groups", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected, two may", got)
 		}
 	})
 }
 
-func TestAHealthCheckIsNotReportedToTheGroups(t *testing.T) {
+func TestTheProviderOfNodeGroupsIsNotToldOfTheConnectionOfAHealthCheck(t *testing.T) {
 	groups := &stub{}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	_, err := healthpb.NewHealthClient(dial(t, address, nil)).Check(t.Context(), &healthpb.HealthCheckRequest{})
@@ -154,7 +154,7 @@ func TestAHealthCheckIsNotReportedToTheGroups(t *testing.T) {
 	}
 }
 
-func TestTheGroupsLearnOfANewConnection(t *testing.T) {
+func TestTheProviderOfNodeGroupsIsToldOfEachNewConnection(t *testing.T) {
 	groups := &stub{connecting: make(chan struct{})}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	client := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -165,7 +165,7 @@ func TestTheGroupsLearnOfANewConnection(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("the groups learn of a connection before its first call (CA-C36)", func(t *testing.T) {
+	t.Run("a connection is reported to the provider before its first call is carried out (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -176,14 +176,14 @@ func TestTheGroupsLearnOfANewConnection(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the groups learn of each connection once", func(t *testing.T) {
+	t.Run("a connection with several calls is reported to the provider only once", func(t *testing.T) {
 		if _, err := client.Refresh(t.Context(), &proto.RefreshRequest{}); err != nil || groups.connected() != 1 {
 			t.Errorf("%d connections, error %v", groups.connected(), err)
 		}
 	})
 }
 
-func TestChangedCertificateFilesAreRead(t *testing.T) {
+func TestChangedCertificateFilesAreReadAgain(t *testing.T) {
 	t.Run("the new certificate is served and the new authority trusted without a restart (CA-C07)", func(t *testing.T) {
 		before, after := newAuthority(t), newAuthority(t)
 		dir := t.TempDir()
@@ -235,7 +235,7 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 		changed, fails bool
 	}{
 		{"the old certificate is served and an error is returned while the key file has the old key", old, false, true},
-		{"the old certificate is served, and the same error is not returned a second time", old, false, false},
+		{"the old certificate is served and no second error is returned while the key file still has the old key", old, false, false},
 		{"the new certificate is served once the key file has the new key", renewed, true, false},
 	} {
 		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
@@ -249,7 +249,7 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 }
 
 func TestAServerOpensNoInotifyInstance(t *testing.T) {
-	t.Run("a running server has no inotify instance among its open files (F-51)", func(t *testing.T) {
+	t.Run("a server with certificate files runs without an inotify instance among its open files (F-51)", func(t *testing.T) {
 		cert, key, ca := newAuthority(t).files(t.TempDir(), "drover")
 		serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 		files, err := filepath.Glob("/proc/self/fd/*")
@@ -277,21 +277,21 @@ func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 		want    string
 	}{
 		{"neither certificates nor plaintext", Options{}, "--grpc-cert"},
-		{"one of the three certificate files", Options{Cert: cert}, "--grpc-client-ca"},
+		{"only one of the three certificate files", Options{Cert: cert}, "--grpc-client-ca"},
 		{"plaintext on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
-		{"plaintext on an address of the network", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
+		{"plaintext on an address that the network can reach", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
 		{"plaintext together with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
 		{"an authority file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
 		{"an authority without a certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
 		{"self-signed certificates together with certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
 		{"self-signed certificates together with plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
-		{"certificates for a socket", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
-		{"allowed clients for a socket", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
-		{"a socket together with a port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
-		{"a socket together with plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
+		{"certificates and only a socket", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
+		{"names of allowed clients and only a socket", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
+		{"a socket and a port, and no certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
+		{"a socket, and plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run("a server with "+tc.name+" is refused", func(t *testing.T) {
 			if _, err := New(tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("the error is %v, it does not name %q", err, tc.want)
 			}

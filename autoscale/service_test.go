@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-func TestAnswersCarryAllFields(t *testing.T) {
+func TestEachCallReturnsTheFieldsOfTheProtocol(t *testing.T) {
 	s := &stub{
 		groups: []model.Listing{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
 		owner:  model.Listing{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
@@ -47,7 +47,7 @@ func TestAnswersCarryAllFields(t *testing.T) {
 		{"NodeGroupTargetSize returns the size", func() (gproto.Message, error) {
 			return c.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{Id: id})
 		}, &proto.NodeGroupTargetSizeResponse{TargetSize: 3}},
-		{"NodeGroupNodes returns the states and the classes of errors (CA-C48)", func() (gproto.Message, error) {
+		{"NodeGroupNodes returns the state of each instance, and the class of its error (CA-C48)", func() (gproto.Message, error) {
 			return c.NodeGroupNodes(ctx, &proto.NodeGroupNodesRequest{Id: id})
 		}, &proto.NodeGroupNodesResponse{Instances: []*proto.Instance{
 			{Id: "openstack:///1", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceRunning}},
@@ -58,7 +58,7 @@ func TestAnswersCarryAllFields(t *testing.T) {
 			{Id: "MachineDeployment/x/a/machine/n", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating,
 				ErrorInfo: &proto.InstanceErrorInfo{ErrorCode: "InvalidSpec", ErrorMessage: "typo", InstanceErrorClass: 99}}},
 		}}},
-		{"NodeGroupTemplateNodeInfo returns the Node in the old and in the new field (CA-C10)", func() (gproto.Message, error) {
+		{"NodeGroupTemplateNodeInfo returns the Node both in nodeInfo and in nodeBytes (CA-C10)", func() (gproto.Message, error) {
 			return c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: id})
 		}, &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("node"), NodeBytes: []byte("node")}},
 		{"NodeGroupIncreaseSize returns an empty answer", func() (gproto.Message, error) {
@@ -87,7 +87,7 @@ func TestAnswersCarryAllFields(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the groups receive all fields of a request", func(t *testing.T) {
+	t.Run("the provider of node groups receives all fields of a request", func(t *testing.T) {
 		if _, err := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked, {}, nil}}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestAnswersCarryAllFields(t *testing.T) {
 	})
 }
 
-func TestAnswersWithoutAResult(t *testing.T) {
+func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
 	s := &stub{}
 	c := connect(t, s)
 	ctx := t.Context()
@@ -152,7 +152,7 @@ func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 		context.Canceled:                             codes.Canceled,
 		errors.New("anything else"):                  codes.Internal,
 	} {
-		t.Run("every call that fails with an error of this kind returns the code "+want.String(), func(t *testing.T) {
+		t.Run("every call returns "+want.String()+" when the node groups return the corresponding error", func(t *testing.T) {
 			c := connect(t, &stub{err: err})
 			ctx := t.Context()
 			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})
@@ -184,7 +184,7 @@ func TestACallThatPanicsDoesNotStopTheServer(t *testing.T) {
 	})
 }
 
-func TestABigRequestIsAccepted(t *testing.T) {
+func TestTheSizeOfARequestIsLimited(t *testing.T) {
 	t.Run("a request of 60 MiB is accepted, and a request of 70 MiB is refused (CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		c := connect(t, s)

@@ -98,8 +98,8 @@ func removeStale(ctx context.Context, path string) error {
 // onSocket reports whether a connection came through a unix socket.
 func onSocket(conn net.Conn) bool { return conn.LocalAddr().Network() == "unix" }
 
-// plainSockets are transport credentials that leave connections of unix sockets unencrypted and handle the others as
-// TransportCredentials does.
+// plainSockets are transport credentials that leave connections of unix sockets unencrypted, and use the embedded
+// TransportCredentials for all other connections.
 type plainSockets struct {
 	credentials.TransportCredentials
 	plain credentials.TransportCredentials

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestTheFileOfAUnixSocket(t *testing.T) {
+func TestTheUnixSocketOfAServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	options := Options{Groups: &stub{}, Address: unixScheme + path}
-	t.Run("a second server cannot use the socket, and the file is removed when the server stops", func(t *testing.T) {
+	t.Run("a second server cannot listen on a socket in use, and the first server removes the socket when it stops", func(t *testing.T) {
 		address, stop := serving(t, options)
 		if err := call(t, address, nil); err != nil {
 			t.Error(err)
@@ -76,7 +76,7 @@ func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the socket has its final mode from the start, so that no other user can connect", func(t *testing.T) {
+	t.Run("a socket has its final file mode from the start, so that no other user can connect", func(t *testing.T) {
 		before := syscall.Umask(0)
 		defer syscall.Umask(before)
 		path := filepath.Join(t.TempDir(), "s")
@@ -126,8 +126,8 @@ func TestSocketsThatAreRefused(t *testing.T) {
 			}
 			return filepath.Join(dir, "theirs", "s")
 		}, "belongs to user 12345"},
-		{"a socket whose path lacks two directories is refused", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
-		{"a file that is not a socket is refused", func(t *testing.T, dir string) string {
+		{"a socket is refused when two directories of its path are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
+		{"a path at which another kind of file exists is refused", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestAServerListensOnAPortAndASocket(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("connections to the port and to the socket are reported to the groups", func(t *testing.T) {
+	t.Run("connections to the port and to the socket are reported to the provider of node groups", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected", got)
 		}
@@ -202,7 +202,7 @@ func TestAServerListensOnAPortAndASocket(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the socket is closed when the port is in use", func(t *testing.T) {
+	t.Run("the socket is removed again when the port is already in use", func(t *testing.T) {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -19,8 +19,8 @@ var statusCodes = map[model.Kind]codes.Code{
 	model.Unimplemented:      codes.Unimplemented,
 }
 
-// statusOf converts an error of package nodegroup into one with the status code of its kind. Any other error becomes
-// Internal.
+// statusOf converts an error of package nodegroup into a gRPC error. The error's kind determines the status code. An error
+// without a kind becomes DeadlineExceeded, Canceled or Internal.
 func statusOf(err error) error {
 	if err == nil {
 		return nil

@@ -13,18 +13,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Certificates provide the server's certificate and the authorities that must have signed a client's certificate. The server
-// reads both at each connection, so that either can change without a restart (CA-C07).
+// Certificates provide the server's certificate and the authorities that the server trusts: one of them must have signed a
+// client's certificate. The server reads both at each connection, so that both can change without a restart (CA-C07).
 type Certificates interface {
 	// Ready returns a channel that is closed when the certificates are available.
 	Ready() <-chan struct{}
 	// Server returns the server's certificate.
 	Server() (*tls.Certificate, error)
-	// Clients returns the authorities that must have signed a client's certificate.
+	// Clients returns the trusted authorities. One of them must have signed a client's certificate.
 	Clients() (*x509.CertPool, error)
 }
 
-// secured returns the server's TLS credentials. They use the certificates in from.
+// secured returns TLS credentials for the server, with the certificates that from provides.
 func secured(from Certificates) credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -47,7 +47,7 @@ func secured(from Certificates) credentials.TransportCredentials {
 	return credentials.NewTLS(config)
 }
 
-// files are certificates in files that another program renews.
+// files holds the certificates from the files that the options name. Another program renews the files.
 type files struct {
 	*certificate
 	clientCA string
@@ -92,8 +92,8 @@ func authorities(path string) (*x509.CertPool, error) {
 }
 
 // admit returns nil when the certificate of the call's client has one of the allowed names as its common name, DNS name or URI.
-// Without allowed names it accepts every client whose certificate the authority signed. On a unix socket it checks no names,
-// because the permissions of the socket's file decide who may connect.
+// Without allowed names it accepts every client with a certificate from a trusted authority. On a unix socket it checks no
+// names, because the permissions of the socket's file decide who may connect.
 //
 // Errors: PermissionDenied.
 func admit(ctx context.Context, allowed []string) error {

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Manifests holds the folders of this package that are applied unchanged: those in [Dirs], and the roles in control and target,
-// which replace rbac when Machines and Nodes are in different clusters.
+// Manifests holds the folders of this package that are applied unchanged: the folders in [Dirs], and the folders control and
+// target. These two replace the folder rbac when Machines and Nodes are in different clusters.
 //
 //go:embed crds/*.yaml policies/*.yaml rbac/*.yaml control/rbac.yaml target/rbac.yaml
 var Manifests embed.FS
@@ -110,8 +110,8 @@ func Args() ([]string, error) {
 	return nil, errors.New("reading deployment.yaml: its first object is not a Deployment with a container")
 }
 
-// Apply applies the named folders (without names, all of [Dirs]) by server-side apply, and takes over fields that others set. It
-// returns when the API server serves every kind of the CRDs. Applying again changes nothing.
+// Apply applies the named folders (without names, all of [Dirs]) by server-side apply, and takes over the fields of other field
+// managers. It returns when the API server serves every kind of the CRDs. Applying again changes nothing.
 func Apply(ctx context.Context, c client.Client, dirs ...string) error {
 	objects, err := Objects(dirs...)
 	if err != nil {

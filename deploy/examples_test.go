@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
-func TestExamplesFitTheControlPlane(t *testing.T) {
+func TestExamplesNameASupportedKubeletVersion(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	for _, o := range documents {
 		shipped[o.GetKind()+" "+o.GetName()] = true
 	}
-	t.Run("every object that the Deployment refers to is shipped, or a comment says that drover creates the object (F-46)", func(t *testing.T) {
+	t.Run("each object that the autoscaler's Deployment names is shipped, or a comment says that drover creates it (F-46)", func(t *testing.T) {
 		wanted := references(documents)
 		if len(wanted) < 3 {
 			t.Fatalf("only %v", wanted)

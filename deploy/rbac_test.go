@@ -94,7 +94,7 @@ func TestWhatTheRolesAllow(t *testing.T) {
 		{false, "create certificatesigningrequests.certificates.k8s.io/nodeclient", "", "group:system:bootstrappers:drover"},
 		{false, "get nodes", "", "group:system:bootstrappers:drover"},
 	} {
-		t.Run(strings.TrimPrefix(row.user, "system:serviceaccount:")+map[bool]string{true: " may ", false: " may not "}[row.may]+row.what+strings.TrimSuffix(" in "+row.in, " in "), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(row.user, "system:serviceaccount:")+" is "+map[bool]string{true: "allowed", false: "not allowed"}[row.may]+" to "+row.what+strings.TrimSuffix(" in namespace "+row.in, " in namespace "), func(t *testing.T) {
 			if got := allowed(t, row.user, row.what, row.in); got != row.may {
 				t.Errorf("%s may %s in %q: %v, want %v", row.user, row.what, row.in, got, row.may)
 			}

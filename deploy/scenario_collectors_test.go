@@ -57,7 +57,7 @@ func gone(t *testing.T, all ...*unstructured.Unstructured) {
 
 // The guard policies must not stop the garbage collector and the namespace controller, which delete objects and remove
 // finalizers and owner references.
-func TestTheGuardsDoNotStopKubernetesGarbageCollection(t *testing.T) {
+func TestTheGuardPoliciesDoNotStopKubernetesGarbageCollection(t *testing.T) {
 	drover := person{namespace: "drover"}
 	drover.login(t, account)
 	// The first row also waits until the garbage collector has discovered drover's kinds, which takes some time after the

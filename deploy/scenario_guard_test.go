@@ -160,39 +160,39 @@ const (
 
 func guardedValues() []guardedValue {
 	all := []guardedValue{
-		{"setting status.addresses", "Machine", ``, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
-		{"changing status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
-		{"adding an address to status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
-		{"setting status.nodeRef", "Machine", ``, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
-		{"changing status.nodeRef", "Machine", `{status: {nodeRef: {kind: Node, name: good}}}`, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
-		{"setting status.providerStatus", "Machine", ``, `{status: {providerStatus: {volumeIDs: [3f7c1b1e-0000-4000-8000-000000000000]}}}`, "status.providerStatus", false},
-		{"setting status.phase", "Machine", ``, `{status: {phase: Running}}`, "status.phase", false},
-		{"changing a condition", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
-		{"setting status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
-		{"setting spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
-		{"changing spec.providerID under the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
-		{"removing the finalizer of the server", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
-		{"removing the finalizer of the Node", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
-		{"removing the finalizer of the floating IP", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
-		{"removing all finalizers", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
-		{"setting spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
+		{"sets status.addresses", "Machine", ``, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"changes status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"adds an address to status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"sets status.nodeRef", "Machine", ``, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
+		{"changes status.nodeRef", "Machine", `{status: {nodeRef: {kind: Node, name: good}}}`, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
+		{"sets status.providerStatus", "Machine", ``, `{status: {providerStatus: {volumeIDs: [3f7c1b1e-0000-4000-8000-000000000000]}}}`, "status.providerStatus", false},
+		{"sets status.phase", "Machine", ``, `{status: {phase: Running}}`, "status.phase", false},
+		{"changes a condition", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
+		{"sets status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
+		{"sets spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
+		{"changes spec.providerID and has the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
+		{"removes the finalizer for the server", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
+		{"removes the finalizer for the Node", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
+		{"removes the finalizer for the floating IP", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
+		{"removes all finalizers", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
+		{"sets spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
 	}
 	for _, a := range v1alpha1.GuardedAnnotations {
-		all = append(all, guardedValue{"setting the annotation " + a, "Machine", ``, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false},
-			guardedValue{"changing the annotation " + a, "Machine", `{metadata: {annotations: {` + a + `: w}}}`, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false})
+		all = append(all, guardedValue{"sets the annotation " + a, "Machine", ``, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false},
+			guardedValue{"changes the annotation " + a, "Machine", `{metadata: {annotations: {` + a + `: w}}}`, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false})
 	}
 	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
 		all = append(all,
-			guardedValue{"setting spec.removals", kind, ``, `{spec: {removals: ` + oneRemoval + `}}`, "spec.removals", false},
-			guardedValue{"adding a removal to spec.removals", kind, `{spec: {removals: ` + oneRemoval + `}}`, `{spec: {removals: ` + twoRemovals + `}}`, "spec.removals", false},
-			guardedValue{"setting spec.placeholderSeries", kind, ``, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
-			guardedValue{"raising spec.placeholderSeries", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
-			guardedValue{"setting spec.placeholderSeries back to 0", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 0}}`, "spec.placeholderSeries", false},
-			guardedValue{"setting spec.template.spec.providerID", kind, ``, `{spec: {template: {spec: {providerID: "openstack:///1"}}}}`, "spec.template.spec.providerID", false},
-			guardedValue{"setting the status", kind, ``, `{status: {replicas: 7}}`, "the status", true},
+			guardedValue{"sets spec.removals", kind, ``, `{spec: {removals: ` + oneRemoval + `}}`, "spec.removals", false},
+			guardedValue{"adds a removal to spec.removals", kind, `{spec: {removals: ` + oneRemoval + `}}`, `{spec: {removals: ` + twoRemovals + `}}`, "spec.removals", false},
+			guardedValue{"sets spec.placeholderSeries", kind, ``, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
+			guardedValue{"raises spec.placeholderSeries", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
+			guardedValue{"resets spec.placeholderSeries to 0", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 0}}`, "spec.placeholderSeries", false},
+			guardedValue{"sets spec.template.spec.providerID", kind, ``, `{spec: {template: {spec: {providerID: "openstack:///1"}}}}`, "spec.template.spec.providerID", false},
+			guardedValue{"sets the status", kind, ``, `{status: {replicas: 7}}`, "the status", true},
 		)
 		for _, a := range v1alpha1.GuardedAnnotations {
-			all = append(all, guardedValue{"setting the annotation " + a + " in the template", kind, ``, `{spec: {template: {metadata: {annotations: {` + a + `: x}}}}}`, "the annotation " + a, false})
+			all = append(all, guardedValue{"sets the annotation " + a + " in the template", kind, ``, `{spec: {template: {metadata: {annotations: {` + a + `: x}}}}}`, "the annotation " + a, false})
 		}
 	}
 	return all
@@ -272,7 +272,7 @@ func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
 	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
 		for _, verb := range withKubectl(all, i) {
-			t.Run(fmt.Sprintf("%s: %s by %s is refused (F-5)", g.kind, g.name, verb), func(t *testing.T) {
+			t.Run(fmt.Sprintf("an author's %s of a %s that %s is refused (F-5)", verb, g.kind, g.name), func(t *testing.T) {
 				err := g.write(t, p, verb, stored)
 				expect(t, g.says, err)
 				expect(t, "drover-guard-", err)
@@ -282,20 +282,20 @@ func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
 	}
 }
 
-func TestAUserWhoMayUpdateTheStatusMaySetGuardedValues(t *testing.T) {
+func TestAUserWhoMayUpdateMachinesStatusMaySetGuardedValues(t *testing.T) {
 	p := operator(t)
 	all := guardedValues()
 	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
 		for _, verb := range withKubectl(all, i) {
-			t.Run(fmt.Sprintf("%s: %s by %s is allowed (F-5)", g.kind, g.name, verb), func(t *testing.T) {
+			t.Run(fmt.Sprintf("such a user's %s of a %s that %s is allowed (F-5)", verb, g.kind, g.name), func(t *testing.T) {
 				expect(t, "", g.write(t, p, verb, stored))
 			})
 		}
 	}
 }
 
-// awaitGuards returns when the guard policies have refused a write of an author.
+// awaitGuards waits until the guard policies refuse a write of p, who may write Machines but may not set guarded values.
 func awaitGuards(t *testing.T, p person) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -324,36 +324,36 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 	for kind, before := range byDrover {
 		o := guardedValue{kind: kind, before: before}.stored(t, p.namespace, "o-"+strings.ToLower(kind))
 		for name, over := range map[string]string{
-			"adding a label and an annotation":   `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
-			"pausing the object":                 `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
-			"setting the author's own finalizer": `{metadata: {finalizers: [example.com/own]}}`,
-			"omitting removals and status":       `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
+			"adds a label and an annotation":           `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
+			"pauses the object":                        `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
+			"sets the author's own finalizer":          `{metadata: {finalizers: [example.com/own]}}`,
+			"omits the values that drover has written": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
 		} {
 			for _, verb := range []string{"update", "patch", "replace"} {
-				t.Run(fmt.Sprintf("%s: %s by %s is allowed (F-5)", kind, name, verb), func(t *testing.T) {
+				t.Run(fmt.Sprintf("an author's %s of a %s that %s is allowed (F-5)", verb, kind, name), func(t *testing.T) {
 					expect(t, "", guardedValue{kind: kind, over: over}.write(t, p, verb, o))
 				})
 			}
 		}
-		t.Run(kind+": creating another object is allowed (F-5)", func(t *testing.T) {
+		t.Run("an author may create a second "+kind+" (F-5)", func(t *testing.T) {
 			expect(t, "", guardedValue{kind: kind}.write(t, p, "create", o))
 		})
 		if kind == "Machine" {
-			t.Run("Machine: omitting one of its addresses is allowed (F-5)", func(t *testing.T) {
+			t.Run("an author may remove an address from the status of a Machine (F-5)", func(t *testing.T) {
 				expect(t, "", guardedValue{kind: kind, over: `{status: {addresses: [{type: Hostname, address: good}]}}`}.write(t, p, "patch", o))
 			})
-			t.Run("Machine: setting the annotations delete-machine and force-delete is allowed (F-5)", func(t *testing.T) {
+			t.Run("an author may set the annotations delete-machine and force-delete of a Machine (F-5)", func(t *testing.T) {
 				expect(t, "", mergePatch(t.Context(), p, o, `{"metadata":{"annotations":{"cluster.k8s.io/delete-machine":"yes","drover-project.github.io/force-delete":"true"}}}`))
 			})
 		} else {
-			t.Run(kind+": changing the template is allowed (F-5)", func(t *testing.T) {
+			t.Run("an author may change the template of a "+kind+" (F-5)", func(t *testing.T) {
 				expect(t, "", mergePatch(t.Context(), p, o, `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.36.3"}},"metadata":{"annotations":{"a":"b"}}}}}`))
 			})
-			t.Run(kind+": scaling the object is allowed (F-5)", func(t *testing.T) {
+			t.Run("an author may scale a "+kind+" (F-5)", func(t *testing.T) {
 				expect(t, "", p.kubectl(t, "scale", strings.ToLower(kind)+".cluster.k8s.io/"+o.GetName(), "--replicas=3"))
 			})
 		}
-		t.Run(kind+": deleting the object is allowed (F-5)", func(t *testing.T) { expect(t, "", p.Delete(t.Context(), o)) })
+		t.Run("an author may delete a "+kind+" (F-5)", func(t *testing.T) { expect(t, "", p.Delete(t.Context(), o)) })
 	}
 }
 
@@ -394,7 +394,7 @@ func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
 		if !ok {
 			sample = "a"
 		}
-		t.Run("status."+field+" is guarded (F-5)", func(t *testing.T) {
+		t.Run("an author may not set status."+field+" of a Machine (F-5)", func(t *testing.T) {
 			over := `{status: {` + field + `: ` + sample + `}}`
 			expect(t, "status."+field+" cannot be set", guardedValue{kind: "Machine", over: over}.write(t, p, "patch", machine))
 		})
@@ -403,8 +403,8 @@ func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
 
 // drover compares the stored policies with the shipped ones. Fields that the API server has set to defaults must not count as a
 // difference.
-func TestDroverRecognizesTheInstalledGuards(t *testing.T) {
-	t.Run("drover reports that the installed guards are in force after 10 s (F-5)", func(t *testing.T) {
+func TestDroverRecognizesTheInstalledGuardPolicies(t *testing.T) {
+	t.Run("drover reports after 10 s that the installed guard policies are in force (F-5)", func(t *testing.T) {
 		drover := person{namespace: "drover"}
 		drover.login(t, account)
 		now := clocktesting.NewFakeClock(time.Now())

@@ -36,7 +36,7 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 		{"control/kustomization.yaml", []string{"control"}, nil},
 		{"target/kustomization.yaml", []string{"target"}, nil},
 	} {
-		t.Run(tt.file+" lists exactly its manifests (F-42)", func(t *testing.T) {
+		t.Run(tt.file+" lists every manifest that it installs, and no other (F-42)", func(t *testing.T) {
 			want := tt.more
 			for _, dir := range tt.dirs {
 				files, err := filepath.Glob(dir + "/*.yaml")
@@ -107,7 +107,7 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 			got[port.Port.String()] = rule.From
 		}
 	}
-	t.Run("the policy names every port of drover's container, and only the port of the health checks is open to all (F-14)", func(t *testing.T) {
+	t.Run("the policy names every port of drover's container, and opens only the health port to all clients (F-14)", func(t *testing.T) {
 		for _, port := range drover.Spec.Template.Spec.Containers[0].Ports {
 			from, named := got[port.Name]
 			if !named {

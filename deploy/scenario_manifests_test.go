@@ -50,7 +50,7 @@ func TestManifestsAreReadBackAsTheyWereWritten(t *testing.T) {
 		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range append(examples, "testdata/nodes.yaml", "testdata/exported.yaml") {
-		t.Run(filepath.Base(file)+" is stored as it was written", func(t *testing.T) {
+		t.Run(filepath.Base(file)+" is read back as it was written", func(t *testing.T) {
 			written := read(t, file)
 			ns := namespace(t, admin)
 			written.SetNamespace(ns)
@@ -91,10 +91,10 @@ func TestApplyingAManifestThatWasExportedFromAnotherServer(t *testing.T) {
 		name, keeps, how string
 		first            bool
 	}{
-		{"with a resourceVersion the first client-side apply succeeds, every later one fails (F-46)", "resourceVersion", "--server-side=false", true},
-		{"with a resourceVersion the first server-side apply succeeds, every later one fails (F-46)", "resourceVersion", "--server-side", true},
-		{"with a uid the first client-side apply succeeds, every later one fails (F-46)", "uid", "--server-side=false", true},
-		{"with a uid every server-side apply fails (F-46)", "uid", "--server-side", false},
+		{"while the manifest has a resourceVersion, only the first client-side apply succeeds (F-46)", "resourceVersion", "--server-side=false", true},
+		{"while the manifest has a resourceVersion, only the first server-side apply succeeds (F-46)", "resourceVersion", "--server-side", true},
+		{"while the manifest has a uid, only the first client-side apply succeeds (F-46)", "uid", "--server-side=false", true},
+		{"while the manifest has a uid, every server-side apply fails (F-46)", "uid", "--server-side", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			// kubectl itself waits some seconds between its attempts at an object that another client changed.
@@ -148,7 +148,7 @@ func temp(t *testing.T, objects ...*unstructured.Unstructured) string {
 func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 	for name, flags := range map[string][]string{"client-side": {"--server-side=false"}, "server-side": {"--server-side", "--field-manager=git"}} {
 		for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-			t.Run("the size of a "+kind+" stays after a "+name+" apply (MC-1)", func(t *testing.T) {
+			t.Run("the size of a "+kind+" stays after a "+name+" apply of a manifest without replicas (MC-1)", func(t *testing.T) {
 				ns := namespace(t, admin)
 				manifest := merge(t, parse(goodObjects[kind]), `{spec: {replicas: null}}`)
 				manifest.SetNamespace(ns)
@@ -191,15 +191,15 @@ func TestTheScaleSubresourceShowsSizesAndSelector(t *testing.T) {
 	}
 }
 
-func TestStrictDecodingRefusesUnknownFieldsByName(t *testing.T) {
+func TestStrictValidationNamesUnknownFields(t *testing.T) {
 	for _, r := range []rule{
 		{"an unknown field in a Machine's spec is refused by name", "Machine", `{spec: {taint: []}}`, `unknown field "spec.taint"`},
-		{"an unknown field in embedded metadata is refused by name", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
+		{"an unknown field in the metadata of a template is refused by name", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
 		{"an unknown field in a deployment is refused by name", "MachineDeployment", `{spec: {replica: 1}}`, `unknown field "spec.replica"`},
 		{"an unknown field in a set's removals is refused by name", "MachineSet", `{spec: {removals: [{name: a, uid: b, why: c}]}}`, `unknown field "spec.removals[0].why"`},
-		{"an unknown field in a class is refused by name", "MachineClass", `{providerSpecs: {}}`, `unknown field "providerSpecs"`},
+		{"an unknown field in a MachineClass is refused by name", "MachineClass", `{providerSpecs: {}}`, `unknown field "providerSpecs"`},
 		{"an unknown field in a Cluster is refused by name", "Cluster", `{spec: {clusterNetwork: {pod: {}}}}`, `unknown field "spec.clusterNetwork.pod"`},
-		{"a provider document keeps unknown fields", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {flavour: m1.small}}}}}`, ``},
+		{"an unknown field in a provider document is accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {flavour: m1.small}}}}}`, ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodObjects[r.kind]), r.over)
@@ -249,7 +249,7 @@ func TestKubectlGetShowsThePrinterColumns(t *testing.T) {
 }
 
 // A deployment whose Machines have all failed. drover has written this status.
-func TestKubectlGetShowsAFailingDeployment(t *testing.T) {
+func TestTheOutputOfKubectlGet(t *testing.T) {
 	ns := namespace(t, admin)
 	d := merge(t, parse(goodDeployment), `{spec: {replicas: 2}}`)
 	set := merge(t, parse(goodSet), `{spec: {replicas: 2}}`)
@@ -278,18 +278,18 @@ func TestKubectlGetShowsAFailingDeployment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("kubectl get md shows 0 ready Machines, and the reason (F-46)", func(t *testing.T) {
+	t.Run("kubectl get md shows a failing deployment with 0 ready Machines and the reason (F-46)", func(t *testing.T) {
 		row := lastRow(kubectl(t, "-n", ns, "get", "md"))
 		if want := "good 2 0 2 0 MachinesFailed MachineSetUpdated FlavorNotFound 1.36.2"; !strings.HasPrefix(row, want) {
 			t.Errorf("got %q, want %q and an age", row, want)
 		}
 	})
-	t.Run("kubectl get ms shows 0 ready Machines (F-46)", func(t *testing.T) {
+	t.Run("kubectl get ms shows the set of a failing deployment with 0 ready Machines (F-46)", func(t *testing.T) {
 		if row := lastRow(kubectl(t, "-n", ns, "get", "ms")); !strings.HasPrefix(row, "good 2 2 0 0 ") {
 			t.Errorf("got %q", row)
 		}
 	})
-	t.Run("kubectl get drover lists every kind (F-46)", func(t *testing.T) {
+	t.Run("kubectl get drover lists objects of all of drover's kinds (F-46)", func(t *testing.T) {
 		for _, o := range []*unstructured.Unstructured{parse(goodMachine), parse(goodClass), parse(goodCluster)} {
 			o.SetNamespace(ns)
 			create(t.Context(), t, admin, o)

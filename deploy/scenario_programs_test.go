@@ -62,7 +62,7 @@ var byDrover = map[string]string{
 
 // Some programs decode a whole object into their types and write it back. They need the binding in
 // machine-controller/status.yaml only to write values that the policies guard.
-func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
+func TestWhichUpdatesNeedARoleBindingForMachinesStatus(t *testing.T) {
 	text := func(s string) *string { return &s }
 	for _, row := range []struct {
 		name, program, kind string
@@ -72,35 +72,35 @@ func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
 		// anyway.
 		says string
 	}{
-		{"operating-system-manager needs no binding to write its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"operating-system-manager's update that adds its finalizer to a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				d.Finalizers = append(d.Finalizers, "kubermatic.io/cleanup-operating-system-configs")
 			})
 		}, false, ""},
-		{"machine-controller needs no binding to write a deployment's revision", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a deployment's revision", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, "machinedeployment.clusters.k8s.io/revision", "1")
 			})
 		}, false, ""},
-		{"machine-controller needs no binding to write a set's size", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a set's size", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Spec.Replicas = new(int32(5)) })
 		}, false, ""},
-		{"machine-controller needs the binding to write a set's status", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a set's status", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Status.Replicas = 5 })
 		}, true, "the status cannot be set"},
-		{"machine-controller needs no binding to write a Machine's annotation", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a Machine's annotation", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, "n", "m") })
 		}, false, ""},
-		{"machine-controller needs the binding to write a Machine's error", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a Machine's error", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Status.ErrorReason = text("CreateError") })
 		}, false, "status.errorReason cannot be set"},
-		{"machine-controller needs the binding to remove its finalizer from a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update that removes its finalizer from a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Finalizers = m.Finalizers[1:] })
 		}, false, "the finalizer machine-delete-finalizer cannot be removed"},
-		{"machine-controller needs the binding to write the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update that sets the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Spec.ProviderID = text("openstack:///1") })
 		}, false, "spec.providerID cannot be set"},
-		{"machine-controller needs the binding to record the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update that records the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, "kubermatic.io/release-openstack-floating-ip", "1")
 			})
@@ -117,14 +117,14 @@ func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
 			}
 			return p.Update(t.Context(), o)
 		}
-		t.Run(row.name+": an update without the binding is "+map[bool]string{true: "accepted (F-5)", false: "refused (F-5)"}[row.says == ""], func(t *testing.T) {
+		t.Run(row.name+" is "+map[bool]string{true: "accepted", false: "refused"}[row.says == ""]+" without a RoleBinding for machines/status (F-5)", func(t *testing.T) {
 			p := program(t, row.program)
 			expect(t, row.says, write(t, p))
 		})
 		if row.says == "" {
 			continue
 		}
-		t.Run(row.name+": an update with the binding is accepted (F-5)", func(t *testing.T) {
+		t.Run(row.name+" is accepted with a RoleBinding for machines/status (F-5)", func(t *testing.T) {
 			p := program(t, row.program)
 			p.trust(t, p.namespace)
 			expect(t, "", write(t, p))
@@ -134,7 +134,7 @@ func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
 
 // The sets of machine-controller create Machines with an empty status.
 func TestMachineControllerCanCreateMachines(t *testing.T) {
-	t.Run("machine-controller needs no binding to create a Machine with an empty status (F-5)", func(t *testing.T) {
+	t.Run("machine-controller can create a Machine with an empty status without a RoleBinding for machines/status (F-5)", func(t *testing.T) {
 		p := program(t, "machine-controller")
 		o := rewritten(t, parse(goodMachine), func(*machinecontroller.Machine) {})
 		o.SetNamespace(p.namespace)
@@ -146,7 +146,7 @@ func TestMachineControllerCanCreateMachines(t *testing.T) {
 }
 
 // The shipped binding for machine-controller names machine-controller's ServiceAccount, and refers to the shipped role.
-func TestWhatTheBindingOfMachineControllerAllows(t *testing.T) {
+func TestWhatTheShippedBindingForMachineControllerAllows(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:machine-controller"
 	binding := read(t, "machine-controller/status.yaml")
 	create(t.Context(), t, admin, binding)
@@ -160,7 +160,7 @@ func TestWhatTheBindingOfMachineControllerAllows(t *testing.T) {
 			return allowed(t, user, "update machines.cluster.k8s.io/status", "anywhere")
 		})
 	})
-	t.Run("the binding allows no other account to update machines/status, and machine-controller no other update (F-5)", func(t *testing.T) {
+	t.Run("the binding allows neither other accounts to update machines/status nor machine-controller to update Machines (F-5)", func(t *testing.T) {
 		if allowed(t, "system:serviceaccount:kube-system:other", "update machines.cluster.k8s.io/status", "anywhere") ||
 			allowed(t, user, "update machines.cluster.k8s.io", "anywhere") {
 			t.Error("the binding allows too much")

@@ -90,10 +90,10 @@ var schemaRules = append(append([]rule{
 	{"a valid Cluster is accepted", "Cluster", ``, ``},
 	{"a Machine without a spec is accepted", "Machine", `{spec: null}`, ``},
 
-	{"providerConfig alone is accepted (MC-3)", "Machine", `{spec: {providerSpec: null, providerConfig: {value: {cloudProvider: openstack}}}}`, ``},
-	{"providerConfig beside an empty providerSpec is accepted (MC-3)", "Machine", `{spec: {providerSpec: {value: null}, providerConfig: {value: {a: b}}}}`, ``},
-	{"providerConfig and providerSpec together are refused (MC-3)", "Machine", `{spec: {providerConfig: {value: {a: b}}}}`, "both set"},
-	{"providerConfig and providerSpec together in a template are refused (MC-3)", "MachineDeployment", `{spec: {template: {spec: {providerConfig: {value: {a: b}}}}}}`, "both set"},
+	{"a Machine with providerConfig and without providerSpec is accepted (MC-3)", "Machine", `{spec: {providerSpec: null, providerConfig: {value: {cloudProvider: openstack}}}}`, ``},
+	{"a Machine with providerConfig and an empty providerSpec is accepted (MC-3)", "Machine", `{spec: {providerSpec: {value: null}, providerConfig: {value: {a: b}}}}`, ``},
+	{"a Machine with both providerConfig and providerSpec is refused (MC-3)", "Machine", `{spec: {providerConfig: {value: {a: b}}}}`, "both set"},
+	{"a template with both providerConfig and providerSpec is refused (MC-3)", "MachineDeployment", `{spec: {template: {spec: {providerConfig: {value: {a: b}}}}}}`, "both set"},
 
 	{"a kubelet version without v is accepted", "Machine", `{spec: {versions: {kubelet: 1.30.3}}}`, ``},
 	{"a kubelet version with build metadata is accepted", "Machine", `{spec: {versions: {kubelet: v1.30.3-rc.1+build.2}}}`, ``},
@@ -109,11 +109,11 @@ var schemaRules = append(append([]rule{
 	{"a node label's value of 63 characters is accepted", "Machine", `{spec: {metadata: {labels: {a: "` + strings.Repeat("x", 63) + `"}}}}`, ``},
 
 	{"a provider document that is text is refused", "Machine", `{spec: {providerSpec: {value: text}}}`, "must be of type object"},
-	{"tags that are a list are accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: [a]}}}}}`, ``},
-	{"tags that are a map are accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: {a: b}}}}}}`, ``},
+	{"tags of a server that are a list are accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: [a]}}}}}`, ``},
+	{"tags of a server that are a map are accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: {a: b}}}}}}`, ``},
 	{"an operating system that is a number is refused", "Machine", `{spec: {providerSpec: {value: {operatingSystem: 7}}}}`, "must be of type string"},
 	{"security groups that are text are refused", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {securityGroups: a}}}}}`, "must be of type array"},
-	{"the spelling serverGroupID is accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
+	{"the key of the server group in the spelling serverGroupID is accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
 
 	{"a MachineClass for arm64 is accepted", "MachineClass", `{nodeTemplate: {architecture: arm64}}`, ``},
 	{"a MachineClass for an unknown architecture is refused", "MachineClass", `{nodeTemplate: {architecture: vax}}`, "Unsupported value"},
@@ -121,14 +121,14 @@ var schemaRules = append(append([]rule{
 	{"a Cluster with an invalid address range is refused", "Cluster", `{spec: {clusterNetwork: {pods: {cidrBlocks: [10.0.0.1]}}}}`, "address ranges"},
 
 	{"the delete policy Oldest is accepted", "MachineSet", `{spec: {deletePolicy: Oldest}}`, ``},
-	{"the fork's delete policy Default is accepted", "MachineSet", `{spec: {deletePolicy: Default}}`, ``},
+	{"the delete policy Default is accepted", "MachineSet", `{spec: {deletePolicy: Default}}`, ``},
 	{"an empty delete policy is accepted", "MachineSet", `{spec: {deletePolicy: ""}}`, ``},
 	{"an unknown delete policy is refused (MC-38)", "MachineSet", `{spec: {deletePolicy: Prettiest}}`, "Unsupported value"},
 
 	{"the strategy OnDelete is accepted", "MachineDeployment", `{spec: {strategy: {type: OnDelete}}}`, ``},
 	{"the strategy Recreate is accepted", "MachineDeployment", `{spec: {strategy: {type: Recreate}}}`, ``},
-	{"an empty strategy is accepted", "MachineDeployment", `{spec: {strategy: {type: ""}}}`, ``},
-	{"an unknown strategy is refused (MC-2, MCM-2)", "MachineDeployment", `{spec: {strategy: {type: BlueGreen}}}`, "Unsupported value"},
+	{"an empty strategy type is accepted", "MachineDeployment", `{spec: {strategy: {type: ""}}}`, ``},
+	{"an unknown strategy type is refused (MC-2, MCM-2)", "MachineDeployment", `{spec: {strategy: {type: BlueGreen}}}`, "Unsupported value"},
 	{"maxSurge and maxUnavailable are accepted as numbers (MC-15)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 3, maxUnavailable: 2}}}}`, ``},
 	{"maxSurge and maxUnavailable are accepted as percentages (MC-15)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 250%, maxUnavailable: 100%}}}}`, ``},
 	{"a maxSurge of 0 is accepted when maxUnavailable is 1", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}}}`, ``},
@@ -144,31 +144,27 @@ var schemaRules = append(append([]rule{
 }, selectorRules("MachineDeployment")...), selectorRules("MachineSet")...)
 
 func selectorRules(kind string) []rule {
-	rules := []rule{
-		{"with valid fields is accepted", kind, ``, ``},
-		{"without a size is accepted (MC-1)", kind, `{spec: {replicas: null}}`, ``},
-		{"with size 0 is accepted", kind, `{spec: {replicas: 0}}`, ``},
-		{"with a negative size is refused (MC-2)", kind, `{spec: {replicas: -1}}`, "greater than or equal to 0"},
-		{"with a size that is text is refused", kind, `{spec: {replicas: "3"}}`, "must be of type integer"},
-		{"with a negative minReadySeconds is refused", kind, `{spec: {minReadySeconds: -1}}`, "greater than or equal to 0"},
-		{"without a selector is refused (MC-2)", kind, `{spec: {selector: null}}`, "selector must not be empty"},
-		{"with an empty selector is refused (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: null}}}`, "spec.selector: Invalid value: must not be empty"},
-		{"with a selector that the template does not match is refused (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: {group: other}}}}`, "every label of spec.selector.matchLabels"},
-		{"with a template without labels is refused (MC-2)", kind, `{spec: {template: {metadata: null}}}`, "every label of spec.selector.matchLabels"},
-		{"with expressions that the template matches is accepted", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f, g]}, {key: other, operator: Exists}, {key: none, operator: DoesNotExist}, {key: other, operator: NotIn, values: [p]}]}}}`, ``},
-		{"with an In expression that the template does not match is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f]}]}}}`, "match spec.selector.matchExpressions"},
-		{"with an Exists expression that the template does not match is refused", kind, `{spec: {selector: {matchExpressions: [{key: none, operator: Exists}]}}}`, "match spec.selector.matchExpressions"},
-		{"with a NotIn expression that excludes the template is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: NotIn, values: [g]}]}}}`, "match spec.selector.matchExpressions"},
-		{"with a DoesNotExist expression that excludes the template is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: DoesNotExist}]}}}`, "match spec.selector.matchExpressions"},
-		{"with an unknown operator in an expression is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: Like, values: [g]}]}}}`, "operators are In, NotIn, Exists and DoesNotExist"},
-		{"with two removals is accepted", kind, `{spec: {removals: [{name: m, uid: u, time: "2026-01-01T00:00:00Z"}, {name: o, uid: v}]}}`, ``},
-		{"with a removal without a UID is refused", kind, `{spec: {removals: [{name: m}]}}`, "uid: Required"},
-		{"with two removals of the same name is refused", kind, `{spec: {removals: [{name: m, uid: u}, {name: m, uid: v}]}}`, "Duplicate value"},
+	return []rule{
+		{"a " + kind + " with only valid fields is accepted", kind, ``, ``},
+		{"a " + kind + " without a size is accepted (MC-1)", kind, `{spec: {replicas: null}}`, ``},
+		{"a " + kind + " with size 0 is accepted", kind, `{spec: {replicas: 0}}`, ``},
+		{"a " + kind + " with a negative size is refused (MC-2)", kind, `{spec: {replicas: -1}}`, "greater than or equal to 0"},
+		{"a " + kind + " with a size that is text is refused", kind, `{spec: {replicas: "3"}}`, "must be of type integer"},
+		{"a " + kind + " with a negative minReadySeconds is refused", kind, `{spec: {minReadySeconds: -1}}`, "greater than or equal to 0"},
+		{"a " + kind + " without a selector is refused (MC-2)", kind, `{spec: {selector: null}}`, "selector must not be empty"},
+		{"a " + kind + " with an empty selector is refused (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: null}}}`, "spec.selector: Invalid value: must not be empty"},
+		{"a " + kind + " with a selector that the template does not match is refused (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: {group: other}}}}`, "every label of spec.selector.matchLabels"},
+		{"a " + kind + " with a template without labels is refused (MC-2)", kind, `{spec: {template: {metadata: null}}}`, "every label of spec.selector.matchLabels"},
+		{"a " + kind + " with a selector whose expressions the template matches is accepted", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f, g]}, {key: other, operator: Exists}, {key: none, operator: DoesNotExist}, {key: other, operator: NotIn, values: [p]}]}}}`, ``},
+		{"a " + kind + " with an In expression in the selector that the template does not match is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f]}]}}}`, "match spec.selector.matchExpressions"},
+		{"a " + kind + " with an Exists expression in the selector that the template does not match is refused", kind, `{spec: {selector: {matchExpressions: [{key: none, operator: Exists}]}}}`, "match spec.selector.matchExpressions"},
+		{"a " + kind + " with a NotIn expression in the selector that excludes the template is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: NotIn, values: [g]}]}}}`, "match spec.selector.matchExpressions"},
+		{"a " + kind + " with a DoesNotExist expression in the selector that excludes the template is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: DoesNotExist}]}}}`, "match spec.selector.matchExpressions"},
+		{"a " + kind + " with an unknown operator in the selector is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: Like, values: [g]}]}}}`, "operators are In, NotIn, Exists and DoesNotExist"},
+		{"a " + kind + " with two removals is accepted", kind, `{spec: {removals: [{name: m, uid: u, time: "2026-01-01T00:00:00Z"}, {name: o, uid: v}]}}`, ``},
+		{"a " + kind + " with a removal without a UID is refused", kind, `{spec: {removals: [{name: m}]}}`, "uid: Required"},
+		{"a " + kind + " with two removals of the same name is refused", kind, `{spec: {removals: [{name: m, uid: u}, {name: m, uid: v}]}}`, "Duplicate value"},
 	}
-	for i := range rules {
-		rules[i].name = kind + " " + rules[i].name
-	}
-	return rules
 }
 
 func TestWhichChangesOfDeploymentsAndSetsAreAccepted(t *testing.T) {
@@ -187,10 +183,10 @@ func TestWhichChangesOfDeploymentsAndSetsAreAccepted(t *testing.T) {
 func changes(kind string) []rule {
 	return []rule{
 		{kind + ": new labels in the template are accepted (MC-8)", kind, `{spec: {template: {metadata: {labels: {new: label}}}}}`, ``},
-		{kind + ": another selector is refused (MC-8)", kind, `{spec: {selector: {matchLabels: {other: o}}}}`, "selector does not change"},
-		{kind + ": another selector is refused although the template matches the new selector (MC-8)", kind, `{spec: {selector: {matchLabels: {group: h}}, template: {metadata: {labels: {group: h}}}}}`, "selector does not change"},
+		{kind + ": a change of the selector is refused (MC-8)", kind, `{spec: {selector: {matchLabels: {other: o}}}}`, "selector does not change"},
+		{kind + ": a change of the selector is refused although the template matches the new selector (MC-8)", kind, `{spec: {selector: {matchLabels: {group: h}}, template: {metadata: {labels: {group: h}}}}}`, "selector does not change"},
 		{kind + ": the removal of the selector is refused (MC-8)", kind, `{spec: {selector: null}}`, "selector"},
-		{kind + ": another size is accepted", kind, `{spec: {replicas: 7}}`, ``},
+		{kind + ": a change of the size is accepted", kind, `{spec: {replicas: 7}}`, ``},
 	}
 }
 

@@ -29,13 +29,13 @@ func TestSizesBeyondTheMaximumAreRefused(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		o := existing(t, parse(goodObjects[kind]))
 		const refusal = "should be less than or equal to 100000"
-		t.Run(kind+": the schema refuses a patch beyond the maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema refuses a patch to a size above 100000 (F-29)", func(t *testing.T) {
 			expect(t, refusal, mergePatch(t.Context(), admin, o, `{"spec":{"replicas":2000000000}}`))
 		})
-		t.Run(kind+": the schema refuses /scale beyond the maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema refuses a size above 100000 through /scale (F-29)", func(t *testing.T) {
 			expect(t, refusal, scaled(t.Context(), admin, o, 2_000_000_000))
 		})
-		t.Run(kind+": the schema refuses a new object beyond the maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema refuses a new object with a size above 100000 (F-29)", func(t *testing.T) {
 			fresh := merge(t, parse(goodObjects[kind]), `{metadata: {name: other}, spec: {replicas: 100001}}`)
 			fresh.SetNamespace(o.GetNamespace())
 			expect(t, refusal, admin.Create(t.Context(), fresh, client.DryRunAll))
@@ -44,7 +44,7 @@ func TestSizesBeyondTheMaximumAreRefused(t *testing.T) {
 			expect(t, "", scaled(t.Context(), admin, o, 100_000))
 		})
 	}
-	t.Run("kubectl scale beyond the maximum fails with an error that names the maximum (F-29)", func(t *testing.T) {
+	t.Run("kubectl scale to a size above 100000 fails with an error that names the maximum (F-29)", func(t *testing.T) {
 		o := existing(t, parse(goodDeployment))
 		_, err := cluster.Kubectl(t.Context(), "scale", "--replicas=2000000000", "-n", o.GetNamespace(), "machinedeployment/good")
 		expect(t, "spec.replicas in body should be less than or equal to 100000", err)
@@ -103,10 +103,10 @@ func testStoredSizes(t *testing.T, c client.Client) {
 	})
 	for kind, o := range stored {
 		refusal := "spec.replicas is 1999999999, and a " + kind + " has at most 100000 Machines: give a smaller size"
-		t.Run(kind+": the policy refuses a patch beyond the maximum where the schema has no maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the policy refuses a patch to a size above 100000 when the schema has no maximum (F-29)", func(t *testing.T) {
 			expect(t, refusal, mergePatch(t.Context(), c, o, `{"spec":{"replicas":1999999999}}`))
 		})
-		t.Run(kind+": the policy refuses /scale beyond the maximum where the schema has no maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the policy refuses a size above 100000 through /scale when the schema has no maximum (F-29)", func(t *testing.T) {
 			expect(t, refusal, scaled(t.Context(), c, o, 1_999_999_999))
 		})
 	}
@@ -115,12 +115,12 @@ func testStoredSizes(t *testing.T, c client.Client) {
 		return c.Create(ctx, probe.DeepCopy(), client.DryRunAll) != nil && strings.Contains(c.Create(ctx, probe.DeepCopy(), client.DryRunAll).Error(), "less than or equal to 100000")
 	})
 	for kind, o := range stored {
-		t.Run(kind+": an object whose stored size is beyond the maximum accepts all other changes (F-29)", func(t *testing.T) {
+		t.Run(kind+": other fields can change while the stored size is above 100000 (F-29)", func(t *testing.T) {
 			expect(t, "", mergePatch(t.Context(), c, o, `{"metadata":{"labels":{"a":"b"}},"spec":{"minReadySeconds":5}}`))
 			status := merge(t, parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: `+kind+`, metadata: {namespace: default, name: good}}`), `{status: {observedGeneration: 1}}`)
 			expect(t, "", c.Status().Patch(t.Context(), status, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))))
 		})
-		t.Run(kind+": a stored size beyond the maximum can be corrected through /scale (F-29)", func(t *testing.T) {
+		t.Run(kind+": a stored size above 100000 can be corrected through /scale (F-29)", func(t *testing.T) {
 			expect(t, "", scaled(t.Context(), c, o, 3))
 		})
 	}

@@ -43,16 +43,16 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 		t.Fatal(err)
 	}
 	for _, was := range stored {
-		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and loses its finalizers once it is deleted (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
+		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and its finalizers can be removed after its deletion (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
 	}
-	t.Run("drover's schemas refuse a field that the open schemas accepted", func(t *testing.T) {
+	t.Run("drover's schemas refuse an unknown field that machine-controller's schemas accepted", func(t *testing.T) {
 		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
 		err := client.WithFieldValidation(c, "Strict").Create(t.Context(), unknown, client.DryRunAll)
 		expect(t, `unknown field "spec.taint"`, err)
 	})
 	// The API server itself forbids a negative size where there is a scale subresource, even in stored objects. Therefore the
 	// write that removes a finalizer must correct the size.
-	t.Run("MachineSet/negative loses its finalizers only when its negative size is corrected (MC-6)", func(t *testing.T) {
+	t.Run("the finalizers of a MachineSet with a negative size can be removed only in a write that corrects the size (MC-6)", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})

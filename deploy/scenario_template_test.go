@@ -26,33 +26,33 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"an empty kubelet version is refused (F-34)", inSpec + `{versions: {kubelet: ""}}}}}`, "versions.kubelet is '': give the kubelet's version, such as 1.33.4"},
 	{"a missing kubelet version is refused (F-34)", inSpec + `{versions: null}}}}`, "spec.template.spec.versions.kubelet is ''"},
 	{"a kubelet version with a leading zero is refused (F-34)", inSpec + `{versions: {kubelet: 1.033.4}}}}}`, "versions.kubelet is '1.033.4'"},
-	{"ubuntu is accepted", provider(`{operatingSystem: ubuntu}`), ``},
-	{"flatcar is accepted", provider(`{operatingSystem: flatcar}`), ``},
+	{"the operating system ubuntu is accepted", provider(`{operatingSystem: ubuntu}`), ``},
+	{"the operating system flatcar is accepted", provider(`{operatingSystem: flatcar}`), ``},
 	{"an empty operating system is accepted, because a Cluster may name the operating system", provider(`{operatingSystem: ""}`), ``},
-	{"centos is refused (F-34)", provider(`{operatingSystem: centos}`), "operatingSystem is 'centos': drover writes user data for ubuntu and flatcar"},
-	{"centos is refused also when the key is written OperatingSystem (F-34)", provider(`{OperatingSystem: centos}`), "operatingSystem is 'centos'"},
-	{"centos is accepted when the template has its own user data", provider(`{operatingSystem: centos, overwriteCloudConfig: "#cloud-config", sshPublicKeys: [notakey]}`), ``},
+	{"the operating system centos is refused (F-34)", provider(`{operatingSystem: centos}`), "operatingSystem is 'centos': drover writes user data for ubuntu and flatcar"},
+	{"the operating system centos is refused also when the key is written OperatingSystem (F-34)", provider(`{OperatingSystem: centos}`), "operatingSystem is 'centos'"},
+	{"the operating system centos is accepted when the template has its own user data", provider(`{operatingSystem: centos, overwriteCloudConfig: "#cloud-config", sshPublicKeys: [notakey]}`), ``},
 	{"valid public keys are accepted", provider(`{sshPublicKeys: ["` + realKey + `", "no-pty ` + realKey + `", "ssh-rsa AAAAB3NzaC1yc2E=\n"]}`), ``},
 	{"an empty list of public keys is accepted", provider(`{sshPublicKeys: []}`), ``},
 	{"an invalid public key is refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys has an entry that is not a public key"},
-	{"the placeholder of a public key is refused (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"the placeholder << YOUR_PUBLIC_KEY >> in the list of public keys is refused (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
 	{"two public keys in one entry of the list are refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
 	{"node labels with a prefix are accepted", inSpec + `{metadata: {labels: {node-role.kubernetes.io/worker: "", a.b/c_d: E-1.f}}}}}}`, ``},
 	{"an invalid value of a node label is refused (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is not a label value"},
 	{"an invalid key of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is not a label key"},
 	{"an invalid prefix of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"A_b/c": d}}}}}}`, "has the key 'A_b/c'"},
 	{"an empty prefix of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"/c": d}}}}}}`, "has the key '/c'"},
-	{"an invalid value of a label in selector and template is refused (F-34)", `{spec: {selector: {matchLabels: {a: b c}}, template: {metadata: {labels: {a: b c}}}}}`, "spec.template.metadata.labels has the value 'b c' for 'a'"},
+	{"an invalid label value that is in both selector and template is refused (F-34)", `{spec: {selector: {matchLabels: {a: b c}}, template: {metadata: {labels: {a: b c}}}}}`, "spec.template.metadata.labels has the value 'b c' for 'a'"},
 	{"an invalid value in an expression of the selector is refused (F-34)", `{spec: {selector: {matchExpressions: [{key: none, operator: NotIn, values: [b c]}]}}}`, "spec.selector.matchExpressions has a value for 'none'"},
 
 	{"an invalid template is accepted for a provider other than OpenStack", provider(`{cloudProvider: aws, operatingSystem: amzn2, sshPublicKeys: [notakey]}`), ``},
-	{"a template without a provider is accepted", `{spec: {template: {spec: {versions: null, providerSpec: {value: {cloudProvider: null}}}}}}`, ``},
-	{"a template that refers to a class is accepted", `{spec: {template: {spec: {versions: null, providerSpec: {value: null, valueFrom: {machineClass: {name: c}}}}}}}`, ``},
-	{"centos in the old spelling providerConfig is refused (F-34)", inSpec + `{providerSpec: null, providerConfig: {value: {cloudProvider: openstack, operatingSystem: centos}}}}}}`, "operatingSystem is 'centos'"},
-	{"centos is accepted with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"centos is accepted with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"centos is accepted in a template for another controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"centos is accepted in an object that has a controller as its owner", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"a template with an empty cloudProvider is accepted", `{spec: {template: {spec: {versions: null, providerSpec: {value: {cloudProvider: null}}}}}}`, ``},
+	{"a template that refers to a MachineClass is accepted", `{spec: {template: {spec: {versions: null, providerSpec: {value: null, valueFrom: {machineClass: {name: c}}}}}}}`, ``},
+	{"the operating system centos in providerConfig is refused (F-34)", inSpec + `{providerSpec: null, providerConfig: {value: {cloudProvider: openstack, operatingSystem: centos}}}}}}`, "operatingSystem is 'centos'"},
+	{"the operating system centos is accepted with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"the operating system centos is accepted with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"the operating system centos is accepted in a template for another controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"the operating system centos is accepted in an object that an owner controls", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 }
 
 func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
@@ -68,9 +68,9 @@ func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
 	}
 	for _, r := range []rule{
 		{"an empty kubelet version is refused (F-34)", "Machine", `{spec: {versions: {kubelet: ""}}}`, "spec.versions.kubelet is ''"},
-		{"centos is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
+		{"the operating system centos is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
 		{"an invalid value of a node label is refused (F-34)", "Machine", `{spec: {metadata: {labels: {a: b c}}}}`, "spec.metadata.labels has the value 'b c' for 'a'"},
-		{"centos is accepted in a Machine of another controller", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
+		{"the operating system centos is accepted in a Machine of another controller", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
 	} {
 		t.Run("Machine: "+r.name, func(t *testing.T) {
 			o := merge(t, parse(goodMachine), r.over)
@@ -92,11 +92,11 @@ func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range []struct{ name, over, refusal string }{
-			{"another size is accepted (F-34)", `{spec: {replicas: 7}}`, ``},
-			{"new labels, annotations and finalizers of the object are accepted (F-34)", `{metadata: {labels: {n: m}, annotations: {o: p}, finalizers: [drover.example/hold]}}`, ``},
-			{"another flavor is accepted (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
+			{"a change of the size is accepted (F-34)", `{spec: {replicas: 7}}`, ``},
+			{"new labels, annotations and finalizers in metadata are accepted (F-34)", `{metadata: {labels: {n: m}, annotations: {o: p}, finalizers: [drover.example/hold]}}`, ``},
+			{"a change of the flavor is accepted (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
 			{"a correction of one invalid part is accepted (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
-			{"another unsupported operating system is refused (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
+			{"a change to another unsupported operating system is refused (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
 			{"a new node label is refused while another label is invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
 		} {
 			t.Run(kind+" with a stored invalid template: "+r.name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func largest(t *testing.T) *unstructured.Unstructured {
 
 func TestThePolicyCanCheckTheLargestTemplate(t *testing.T) {
 	o := largest(t)
-	t.Run("the policy's cost stays within the API server's limits (F-34)", func(t *testing.T) {
+	t.Run("the largest template is accepted, so the policy stays within the API server's cost limits (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), o, client.DryRunAll))
 	})
 	t.Run("an unsupported operating system in the largest template is refused (F-34)", func(t *testing.T) {

@@ -185,7 +185,7 @@ func TestTheManifestsOfTwoClusters(t *testing.T) {
 		"control/deployment.yaml": rendered(t, "deployment.yaml", deploymentWithTarget(t)),
 		"target/rbac.yaml":        rendered(t, "rbac", rolesFor(t, inTarget)),
 	} {
-		t.Run(file+" is what make generate writes", func(t *testing.T) {
+		t.Run(file+" equals the output of make generate", func(t *testing.T) {
 			if *writeManifests {
 				if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 					t.Fatal(err)

@@ -31,7 +31,7 @@ func definition(name string) *unstructured.Unstructured {
 
 // The policy that guards the CRDs must name every CRD in deploy/crds and drover's annotation that allows a deletion. drover's
 // code must name the same CRDs.
-func TestTheGuardOfTheCRDsNamesEveryCRD(t *testing.T) {
+func TestThePolicyThatProtectsCRDsNamesEveryCRD(t *testing.T) {
 	var want []string
 	for _, o := range objects(t, "crds") {
 		if o.GroupVersionKind() == definitionKind {
@@ -53,7 +53,7 @@ func TestTheGuardOfTheCRDsNamesEveryCRD(t *testing.T) {
 }
 
 // Every deletion here is a dry run, because other tests need the CRDs.
-func TestTheGuardRefusesToDeleteCRDs(t *testing.T) {
+func TestAnAdmissionPolicyRefusesToDeleteCRDs(t *testing.T) {
 	for _, name := range kinds.Names {
 		t.Run("kubectl delete crd "+name+" is refused with the command that allows the deletion (F-42)", func(t *testing.T) {
 			out, err := cluster.Kubectl(t.Context(), "delete", "crd", name, "--dry-run=server")
@@ -66,7 +66,7 @@ func TestTheGuardRefusesToDeleteCRDs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the error says that the servers would be deleted with the CRD (F-42)", func(t *testing.T) {
+	t.Run("the refusal to delete a CRD says that the servers would be deleted with the CRD (F-42)", func(t *testing.T) {
 		_, err := cluster.Kubectl(t.Context(), "delete", "crd", "machinesets.cluster.k8s.io", "--dry-run=server")
 		if err == nil || !strings.Contains(err.Error(), "and with them the servers") {
 			t.Errorf("got %v", err)
@@ -94,7 +94,7 @@ func TestTheGuardRefusesToDeleteCRDs(t *testing.T) {
 // With these annotations a tool that removes an installation keeps the CRDs and their guard.
 func TestAnnotationsMakeHelmArgoCDAndFluxKeepTheCRDs(t *testing.T) {
 	for _, o := range objects(t, "crds") {
-		t.Run(o.GetKind()+"/"+o.GetName()+" has the annotations (F-42)", func(t *testing.T) {
+		t.Run(o.GetKind()+"/"+o.GetName()+" has the three annotations (F-42)", func(t *testing.T) {
 			for key, want := range map[string]string{
 				"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled",
 			} {
@@ -106,7 +106,7 @@ func TestAnnotationsMakeHelmArgoCDAndFluxKeepTheCRDs(t *testing.T) {
 	}
 }
 
-// site is a separate control plane for one test, from which objects are really deleted.
+// site is a control plane for one test, because the test deletes CRDs and namespaces that other tests need.
 type site struct {
 	*testing.T
 	on    *kube.Cluster
@@ -174,7 +174,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.machine()
-	t.Run("kubectl delete -k deploy succeeds, and the CRDs, their guard and the Machines stay (F-42)", func(t *testing.T) {
+	t.Run("kubectl delete -k deploy succeeds, and CRDs, the policy that protects them and Machines stay (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("delete", "-k", ".", "--timeout=90s")
 		s.keeps(m)

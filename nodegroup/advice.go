@@ -16,7 +16,7 @@ import (
 type warning struct{ reason, text string }
 
 const (
-	// reasonOptions is the Event reason for options of a group that cannot be used as they are, or that have a drawback.
+	// reasonOptions is the Event reason for a warning about a group's autoscaling options, such as one that drover ignores.
 	reasonOptions = "AutoscalingOptions"
 	// reasonBeyond is the Event reason for a size outside the bounds.
 	reasonBeyond = "SizeOutOfBounds"
@@ -30,14 +30,13 @@ type advisor struct {
 	join    time.Duration
 	// provision is how long an autoscaler waits for a node, in nanoseconds. 0 means that no autoscaler has sent it yet.
 	provision atomic.Int64
-	// recorded holds the warnings that the last call of advise recorded, by UID of the object. Only advise reads and writes
-	// it.
+	// recorded holds the warnings that applied at the last call of advise, by UID of the object. Only advise reads and writes it.
 	recorded map[types.UID]map[warning]bool
 }
 
-// advise records each warning once. Only the leading replica records warnings about an object, so that there is one Event
-// however many replicas run. A warning about the autoscaler's settings is recorded by the replica that received them. advise
-// must not be called concurrently.
+// advise records each warning once. Only the leading replica records warnings about an object, so that there is one Event however
+// many replicas run. Only the replica that the autoscaler has called knows the autoscaler's settings, so this replica records the
+// warnings about them. advise must not be called concurrently.
 func (a *advisor) advise(s *model.Snapshot) {
 	next := map[types.UID]map[warning]bool{}
 	for _, g := range s.Groups {

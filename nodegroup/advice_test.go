@@ -16,14 +16,14 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestWarningsAreRecordedByOneReplica(t *testing.T) {
+func TestOneReplicaRecordsWarningsAsEvents(t *testing.T) {
 	start := func(t *testing.T, elected chan struct{}) *bench {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "soon"
 		return newBench(t, w, Options{Elected: elected, JoinTimeout: 10 * time.Minute})
 	}
-	t.Run("only the leading replica warns about an object", func(t *testing.T) {
+	t.Run("only the leader records an Event about a deployment with an unreadable option, and only once", func(t *testing.T) {
 		elected := make(chan struct{})
 		b := start(t, elected)
 		b.groups.advisor.advise(b.groups.store.published())
@@ -37,7 +37,7 @@ func TestWarningsAreRecordedByOneReplica(t *testing.T) {
 			t.Errorf("the leader says %q", said)
 		}
 	})
-	t.Run("the replica that received an autoscaler's settings warns about them", func(t *testing.T) {
+	t.Run("the replica that received the autoscaler's settings records the Event about them", func(t *testing.T) {
 		b := start(t, make(chan struct{}))
 		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *model.Settings) { s.ProvisionTime = time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
@@ -45,7 +45,7 @@ func TestWarningsAreRecordedByOneReplica(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	})
-	t.Run("only the new problem is recorded when a second problem appears", func(t *testing.T) {
+	t.Run("when a deployment gets a second problem, only the second problem is recorded", func(t *testing.T) {
 		b := start(t, nil)
 		b.groups.advisor.advise(b.groups.store.published())
 		drain(b.recorder)

@@ -22,9 +22,9 @@ const settleEvery = 100 * time.Millisecond
 // errConflict is returned when the API server refused the write because the object has changed since the decision.
 var errConflict = errors.New("the object has changed")
 
-// commit sends the write and returns the object as written. When the outcome is unknown, commit sends the same write again. If
-// the second write succeeds, the first one was not applied and can no longer be applied. If the second write conflicts, one
-// live read shows whether the first one was applied (CA-C62).
+// commit sends the write and returns the object as written. The write applies only to one version of the object. When the outcome
+// is unknown, commit sends the same write again. If the second write succeeds, the first one was not applied and can no longer be
+// applied. If the second write conflicts, one live read shows whether the first one was applied (CA-C62).
 //
 // Errors: errConflict; those of Change.Patch; FailedPrecondition when the API server refuses the write; Unavailable when the
 // outcome is still unknown when ctx ends.

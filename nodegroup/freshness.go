@@ -35,18 +35,19 @@ type freshness struct {
 	clock       clock.PassiveClock
 	store       *store
 	reach       *reach.Watch
-	// behind is the time since which a watch has lagged, in Unix nanoseconds; 0 when no watch lags.
+	// behind is when a watch began to lag, in Unix nanoseconds; 0 when no watch lags.
 	behind atomic.Int64
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// suspects holds, by kind, an object whose newest version the watch has not delivered yet.
+	// suspects holds, by kind, an object whose version in a live read is newer than the watch has delivered.
 	suspects map[schema.GroupVersionKind]suspect
 	// round counts the comparisons of the informer caches with the API server.
 	round int
 }
 
-// suspect is an object as a live read returned it, and the time of that read. object is nil when the live read did not find it.
+// suspect is an object as a live read returned it, and the time of the first such read. object is nil when the live read failed or
+// did not find the object.
 type suspect struct {
 	object client.Object
 	at     time.Time
@@ -95,7 +96,7 @@ func (f *freshness) since(moment *atomic.Int64) time.Duration {
 	return f.clock.Now().Sub(time.Unix(0, at))
 }
 
-// probe makes one live read, to find out whether the watches deliver the changes.
+// probe compares an object in the caches with the API server, and records whether a watch lags.
 func (f *freshness) probe(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,9 +111,9 @@ func (f *freshness) probe(ctx context.Context) {
 	}
 }
 
-// sample reads one object from the API server, of another kind each time. It returns the time of the oldest read whose version
-// the watch has still not delivered; zero when the watches have delivered all. When a Machine names an existing Node that the
-// cache does not have, the watch of Nodes lags. The caller holds mu.
+// sample reads one object from the API server, of another kind each time, and compares it with the caches. It returns the time of
+// the oldest read that returned a version that the watch has still not delivered; zero when the watches have delivered all. The
+// caller holds mu.
 func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	kind := membership.Kinds[f.round%len(membership.Kinds)]
 	snapshot, _ := f.store.latest()
@@ -127,8 +128,8 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 		case !waiting:
 			s = suspect{f.read(ctx, k, known), f.clock.Now()}
 		case snapshot.Index.Object(k, s.object) == nil:
-			// The object may have been deleted meanwhile. A watch that never delivered the object does not deliver its deletion
-			// either.
+			// The object may have been deleted since the first read. Read it again: a watch that never delivered the object does
+			// not deliver its deletion either.
 			s.object = f.read(ctx, k, s.object)
 		}
 		// The watch may have delivered the object during the read.

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestIncreasesNeedALeader(t *testing.T) {
+func TestOnlyIncreasesNeedALeader(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
@@ -77,7 +77,7 @@ func TestIncreasesNeedALeader(t *testing.T) {
 	})
 }
 
-func TestAWatchThatIsBehind(t *testing.T) {
+func TestRefreshFailsWhileAWatchIsBehind(t *testing.T) {
 	t.Run("Refresh and increases fail when a watch does not deliver drover's own write (CA-C13, CA-C113)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
@@ -90,7 +90,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("drover's own write stays visible when an event with an older version arrives (CA-C36)", func(t *testing.T) {
+		t.Run("the size that drover has written stays visible when an event with an older version arrives (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -130,7 +130,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 	})
 }
 
-func TestReplicasReadLittleWhileNothingChanges(t *testing.T) {
+func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
@@ -150,21 +150,21 @@ func TestReplicasReadLittleWhileNothingChanges(t *testing.T) {
 		}
 		return b, b.gets.Load() + b.firsts.Load()
 	}
-	t.Run("a replica makes two live reads every 5 s: the lease and one object (F-58)", func(t *testing.T) {
+	t.Run("a replica makes two reads from the API server every 5 s: the lease and one object (F-58)", func(t *testing.T) {
 		b, got := minute(t, key)
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a replica without a lease lists one object instead of the lease (F-58)", func(t *testing.T) {
+	t.Run("a replica without a configured lease lists one object every 5 s instead of reading the lease (F-58)", func(t *testing.T) {
 		b, got := minute(t, types.NamespacedName{})
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a change that no watch delivers is detected after one probe of each kind (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("a change of all objects of a kind that no watch delivers is detected after one read of each kind (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestReplicasReadLittleWhileNothingChanges(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("a change of any one Machine is detected after enough probes (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("a change of only one Machine that no watch delivers is detected after enough reads (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -227,17 +227,17 @@ func TestAFrozenGroup(t *testing.T) {
 	_, n := p.Node("a-1")
 	p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Reason: "TooManyFailed", Message: "half of the machines failed"}}
 	b := newBench(t, w)
-	t.Run("refuses increases (CA-C63)", func(t *testing.T) {
+	t.Run("a frozen group refuses increases (CA-C63)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("is still listed as a group, and its debug text contains frozen (CA-C19, CA-C24)", func(t *testing.T) {
+	t.Run("a frozen group is still listed, and its debug text contains the word frozen (CA-C19, CA-C24)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.ID()+" (min 0, max 10, target 3, frozen)" {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
-	t.Run("renames the placeholders of replicas without a Machine, and keeps its size (CA-C72, CA-C84)", func(t *testing.T) {
+	t.Run("a frozen group keeps its size and renames placeholders when replicas without a Machine are to be removed (CA-C72, CA-C84)", func(t *testing.T) {
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
@@ -245,7 +245,7 @@ func TestAFrozenGroup(t *testing.T) {
 			t.Errorf("the series is %d", got)
 		}
 	})
-	t.Run("removes a node that DeleteNodes names", func(t *testing.T) {
+	t.Run("a frozen group removes a node that DeleteNodes names", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
 		b.expect(p, 2, "a-1")
 	})
@@ -312,7 +312,7 @@ func TestWhenABareSetIsAGroup(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("the nodes and placeholders of a bare set are instances", func(t *testing.T) {
+	t.Run("the nodes and placeholders of a bare set are shown as instances with --bare-machinesets", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != id || g.Max != 4 {
 			t.Errorf("the node belongs to %+v", g)
 		}
@@ -328,7 +328,7 @@ func TestWhenABareSetIsAGroup(t *testing.T) {
 			t.Errorf("replicas are %d", got)
 		}
 	})
-	t.Run("removals are written to spec.removals of the set (CA-C65)", func(t *testing.T) {
+	t.Run("DeleteNodes writes the removals to spec.removals of the bare set (CA-C65)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []membership.Node{pools.Asked(n), pools.Fake(id+"/0/0", "unregistered")}), "")
 		if s := read(); *s.Spec.Replicas != 2 || len(s.Spec.Removals) != 1 || s.Spec.Removals[0].Name != "bare-1" || *s.Spec.PlaceholderSeries != 1 {
 			t.Errorf("the spec is %+v", s.Spec)
@@ -341,14 +341,14 @@ func TestWhenABareSetIsAGroup(t *testing.T) {
 	})
 }
 
-func TestAShortageOnWhichTheAutoscalerHasActed(t *testing.T) {
+func TestAShortageAfterDeleteNodesOfTheFailedMachine(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left",
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("is not shown to the autoscaler again before the next failure, although the minimum keeps the Machine (CA-C69)", func(t *testing.T) {
+	t.Run("the autoscaler does not see the error again before the next failure, although the minimum keeps the Machine (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

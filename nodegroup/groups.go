@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// rebuildEvery is the shortest time between two snapshots made after events. rebuildShare limits the processor time for
-	// these snapshots to 1/rebuildShare of one core.
+	// rebuildEvery is the shortest time between two snapshots that are made because of events. rebuildShare limits the processor
+	// time for making these snapshots to 1/rebuildShare of one core.
 	rebuildEvery = 20 * time.Millisecond
 	rebuildShare = 4
 	// snapshotAge is how often a snapshot is made without an event. The answers also change with time, since some errors are
@@ -47,9 +47,9 @@ type Options struct {
 	Elected <-chan struct{}
 	// Prices names a ConfigMap with prices. Default: no prices.
 	Prices types.NamespacedName
-	// RestartGuard keeps an autoscaler that has just started from ordering nodes that are already on their way. Until pods
-	// can run on those nodes, and 5 s longer, but for at most RestartGuard, the maximum of such a group is reported as its
-	// size. Default: off.
+	// RestartGuard keeps an autoscaler that has just started from ordering the nodes again that its predecessor ordered. The
+	// maximum of a group with such nodes is reported as its size until 5 s after pods can run on them, but at most for
+	// RestartGuard. Default: off.
 	RestartGuard time.Duration
 	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. Default: no taint.
 	StartupTaint string
@@ -77,7 +77,7 @@ type Groups struct {
 	prices    *prices
 	metrics   *metrics
 	synced    chan struct{}
-	// reach is run by Start; nil when the caller runs it.
+	// reach is the Watch that Start runs; nil when the caller runs its own Watch.
 	reach *reach.Watch
 }
 
@@ -141,9 +141,9 @@ func (g *Groups) NeedLeaderElection() bool { return false }
 // Synced is closed once the caches are synced and the first snapshot is made.
 func (g *Groups) Synced() <-chan struct{} { return g.synced }
 
-// Started records that an autoscaler has just started. The new autoscaler does not know what its predecessor ordered, and from
-// release 1.36 on it orders again for the same pods. With RestartGuard, groups that await nodes are therefore reported as
-// unable to grow until those nodes have registered or failed; pods that need more nodes wait that long.
+// Started records that an autoscaler has just started. It does not know which nodes its predecessor ordered, and from release 1.36
+// on it orders more nodes for the same pods. With RestartGuard, groups that await nodes are therefore reported as unable to grow
+// until pods can run on those nodes or the nodes have failed. Pods that need further nodes wait for that time.
 func (g *Groups) Started() {
 	if g.options.RestartGuard > 0 {
 		g.store.guard(g.options.RestartGuard)
@@ -154,7 +154,7 @@ func (g *Groups) Started() {
 // server or the read has failed. The caller should answer the client's first call only after Connected has returned.
 func (g *Groups) Connected(ctx context.Context) { g.sizes.connected(ctx) }
 
-// Start syncs the caches and follows them until ctx ends.
+// Start syncs the caches, and makes snapshots from their changes until ctx ends.
 func (g *Groups) Start(ctx context.Context) error {
 	if err := g.source.start(ctx, g.store.inbox.put); err != nil {
 		return fmt.Errorf("watching node groups: %w", err)
@@ -205,7 +205,7 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// probe runs once per probeEvery. It checks that the watches deliver what the API server has, reads the prices, and drops the
+// probe runs once per probeEvery. It checks that the watches deliver what the API server has, reads the prices, and removes the
 // metrics of deleted groups.
 func (g *Groups) probe(ctx context.Context) {
 	tick := g.options.Clock.NewTicker(probeEvery)

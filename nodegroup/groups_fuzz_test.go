@@ -8,8 +8,9 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// FuzzNoCallPanicsOrWrites sends arbitrary arguments to all calls: no call may panic, and none may write to the cluster.
-func FuzzNoCallPanicsOrWrites(f *testing.F) {
+// FuzzCallsWithArbitraryArgumentsNeitherPanicNorWrite sends arbitrary arguments to all calls: no call may panic, and none
+// may write to the cluster.
+func FuzzCallsWithArbitraryArgumentsNeitherPanicNorWrite(f *testing.F) {
 	f.Add("", "", "", "", "", int32(0))
 	f.Add("MachineDeployment/kube-system/a", "a-2", "openstack:///11111111-0000-4000-8000-0000000000a2", "k8s.io/cluster-autoscaler/fake-node-reason", "unregistered", int32(1<<31-1))
 	f.Add("MachineDeployment/kube-system/a", "MachineDeployment/kube-system/b/0/0", "", v1alpha1.AnnotationNodeGroup, "x", int32(-1<<31))

@@ -6,18 +6,18 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// settledAfter is how long the guard stays after pods can run on the last awaited node. The autoscaler lists pods before it
-// calls drover, and the scheduler needs a moment.
+// settledAfter is how long a group still may not grow after pods can run on its last awaited node. The scheduler needs a moment to
+// bind the pods, and the autoscaler lists pods before it calls drover.
 const settledAfter = 5 * time.Second
 
 // guard keeps a group from growing after the restart of an autoscaler.
 type guard struct {
-	// end is when the guard ends in any case. since is the time since which no node has been awaited.
+	// end is when the guard ends at the latest. since is when the last awaited node became usable; zero while a node is awaited.
 	end, since time.Time
 }
 
-// over reports whether all awaited nodes have been usable for settledAfter. A node that has only registered is still awaited:
-// its pods are pending until they can run on the node, and the autoscaler would order again for those pods.
+// over reports whether all awaited nodes have been usable for settledAfter. A node that has only registered is still awaited: pods
+// stay pending until they can run on the node, and the autoscaler would order another node for them.
 func (w *guard) over(g *model.Group, now time.Time) bool {
 	if g.Coming > 0 {
 		w.since = time.Time{}
@@ -42,7 +42,7 @@ func (s *store) guard(most time.Duration) {
 	s.view.Store(model.NewView(published, now, s.guards(now)))
 }
 
-// guards returns the ids of the groups to be reported as unable to grow, and drops the guards that have ended. The caller
+// guards returns the ids of the groups that must be reported as unable to grow, and deletes the guards that have ended. The caller
 // holds mu.
 func (s *store) guards(now time.Time) map[string]bool {
 	out := make(map[string]bool, len(s.guarded))

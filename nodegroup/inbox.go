@@ -10,7 +10,7 @@ import (
 type inbox struct {
 	mu     sync.Mutex
 	events []membership.Event
-	// bell holds a value while the inbox holds events.
+	// bell receives a value when an event arrives, unless it already holds one.
 	bell chan struct{}
 }
 

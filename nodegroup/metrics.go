@@ -19,11 +19,11 @@ type metrics struct {
 	moved   *prometheus.CounterVec
 
 	mu sync.Mutex
-	// counted holds the counted calls, by id of the group.
+	// counted holds the series of the counters that exist for each group, by id of the group.
 	counted map[string]*counted
 }
 
-// counted holds the numbers of calls that have changed a group, and the time of the last such call.
+// counted holds the names of the calls that have changed a group, and the time of the last such call.
 type counted struct {
 	calls map[string]bool
 	last  time.Time
@@ -88,7 +88,7 @@ func (m *metrics) changed(group, call string, before, after int32, now time.Time
 	}
 }
 
-// sweep drops the counters of groups that no longer exist and have not been changed for keepSeries.
+// sweep removes the counters of groups that no longer exist and have not been changed for keepSeries.
 func (m *metrics) sweep(living map[string]*model.Group, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -56,10 +56,10 @@ func TestNodeAndPodPrices(t *testing.T) {
 		want         float64
 	}{
 		{"a node with a flavor's label costs the price of the flavor (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
-		{"a template node costs the rates for its resources (CA-C107)", rates, template, 0.28},
-		{"a node of a group costs the rates for its resources (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
-		{"an unknown node costs as much as the dearest flavor (CA-C107)", list, membership.Node{Name: "x"}, 3},
-		{"an unknown node costs the rates for 1 CPU and 1 GiB when flavors have no prices (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
+		{"without flavor prices, a template node costs the rates for its resources (CA-C107)", rates, template, 0.28},
+		{"without flavor prices, a node of a group costs the rates for its group's resources (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
+		{"an unknown node costs as much as the most expensive flavor (CA-C107)", list, membership.Node{Name: "x"}, 3},
+		{"without flavor prices, an unknown node costs the rates for 1 CPU and 1 GiB (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := priced(t, tc.prices)
@@ -79,14 +79,14 @@ func TestNodeAndPodPrices(t *testing.T) {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("where only flavors have prices, pods that fill a node cost as much as the node (CA-C107)", func(t *testing.T) {
+	t.Run("when only flavors have prices, a pod that fills a node costs as much as the node (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, list)
 		got, err := b.groups.PodPrice(podOf("2", "8Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.4) > 1e-9 {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("the price of a pod without requests and of an unknown node is above zero (CA-C107)", func(t *testing.T) {
+	t.Run("a pod without requests and a node without any field have a price above zero (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
 		node, other := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon.Add(-time.Hour))
@@ -96,28 +96,28 @@ func TestNodeAndPodPrices(t *testing.T) {
 	})
 }
 
-func TestPricesThatCannotBeRead(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                      "there is no price: set flavors, cpu or memoryGiB",
-		"cpu: -1":               "cpu is -1",
-		"flavors: {m1: 0}":      "the flavor m1 costs 0",
-		"flavours: {m1: 1}":     "flavours",
-		"cpu: .nan":             "NaN",
-		"flavors: [m1]":         "flavors",
-		"cpu: 1\nmemoryGiB: -2": "memoryGiB is -2",
+func TestCallsForPricesWhenPricesAreMissingOrInvalid(t *testing.T) {
+	for name, row := range map[string]struct{ text, want string }{
+		"prices without any value are refused":    {"", "there is no price: set flavors, cpu or memoryGiB"},
+		"a negative price of a CPU is refused":    {"cpu: -1", "cpu is -1"},
+		"a flavor that costs 0 is refused":        {"flavors: {m1: 0}", "the flavor m1 costs 0"},
+		"a misspelt key of the prices is refused": {"flavours: {m1: 1}", "flavours"},
+		"a price that is not a number is refused": {"cpu: .nan", "NaN"},
+		"flavors without prices are refused":      {"flavors: [m1]", "flavors"},
+		"a negative price of memory is refused":   {"cpu: 1\nmemoryGiB: -2", "memoryGiB is -2"},
 	} {
-		if _, err := price.Read(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: the error is %v, want one with %q", text, err, want)
+		if _, err := price.Read(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: the error is %v, want one with %q", name, err, row.want)
 		}
 	}
-	t.Run("without prices every call is Unimplemented (CA-C106)", func(t *testing.T) {
+	t.Run("without prices every call for a price returns Unimplemented (CA-C106)", func(t *testing.T) {
 		b := newBench(t, pools.NewWorld())
 		_, first := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon)
 		_, second := b.groups.PodPrice(&corev1.Pod{}, pools.Noon, pools.Noon)
 		wantKind(t, first, model.Unimplemented)
 		wantKind(t, second, model.Unimplemented)
 	})
-	t.Run("the last valid prices stay in use when the new prices cannot be read", func(t *testing.T) {
+	t.Run("the last valid prices stay in use when the ConfigMap gets invalid prices", func(t *testing.T) {
 		b, _ := priced(t, "cpu: 1\nmemoryGiB: 1\n")
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: "prices"}, Data: map[string]string{pricesKey: "cpu: x"}}
 		if err := b.client.Update(t.Context(), config); err != nil {

@@ -15,22 +15,22 @@ func BenchmarkReads(b *testing.B) {
 	bench := newBench(b, w)
 	ours, foreign := pools.Asked(w.Nodes[7000]), membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}
 	id := membership.ID(pools.Namespace, "pool-250")
-	b.Run("ForNode", func(b *testing.B) {
+	b.Run("ForNode returns the group of a node", func(b *testing.B) {
 		for b.Loop() {
 			bench.groups.ForNode(ours)
 		}
 	})
-	b.Run("ForNode of a foreign node", func(b *testing.B) {
+	b.Run("ForNode returns no group for a node without a group", func(b *testing.B) {
 		for b.Loop() {
 			bench.groups.ForNode(foreign)
 		}
 	})
-	b.Run("TargetSize", func(b *testing.B) {
+	b.Run("TargetSize returns the size of a group", func(b *testing.B) {
 		for b.Loop() {
 			_, _ = bench.groups.TargetSize(id)
 		}
 	})
-	b.Run("Instances", func(b *testing.B) {
+	b.Run("Instances returns the instances of a group", func(b *testing.B) {
 		for b.Loop() {
 			_, _ = bench.groups.Instances(id)
 		}

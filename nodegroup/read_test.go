@@ -40,7 +40,7 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 	if err := node.Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("has a name and resources, and is Ready (CA-C97)", func(t *testing.T) {
+	t.Run("the template node has a name and resources, and is Ready (CA-C97)", func(t *testing.T) {
 		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
@@ -48,13 +48,13 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("has labels, host name and taints (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("the template node has the template's labels and taints, and its name as host name label (CA-C100, CA-C101)", func(t *testing.T) {
 		if node.Labels["f"] != "f" || node.Labels[corev1.LabelHostname] != node.Name || node.Status.NodeInfo.Architecture != "arm64" ||
 			len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("has the group's id as annotation and provider ID, not as a label (CA-C102)", func(t *testing.T) {
+	t.Run("the template node has the group's id in an annotation and in its provider ID, but in no label (CA-C102)", func(t *testing.T) {
 		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.ID()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.ID() {
 			t.Errorf("labels are %v, annotations %v", node.Labels, node.Annotations)
 		}
@@ -62,7 +62,7 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 			t.Errorf("CA-C29 the provider ID %s belongs to %v", node.Spec.ProviderID, g)
 		}
 	})
-	t.Run("is encoded to the same bytes each time, at most 16 KiB (CA-C104)", func(t *testing.T) {
+	t.Run("the template node is encoded to the same bytes each time, at most 16 KiB (CA-C104)", func(t *testing.T) {
 		for range 20 {
 			p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 			if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
@@ -70,7 +70,7 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 			}
 		}
 	})
-	t.Run("changes at once when the template changes (CA-C103)", func(t *testing.T) {
+	t.Run("the template node changes at once when the template changes (CA-C103)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate.Labels["f"] = "g"
 		if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); bytes.Equal(raw, again) {
 			t.Error("the bytes are the same")

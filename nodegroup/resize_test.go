@@ -28,11 +28,11 @@ func TestIncreaseSize(t *testing.T) {
 		{"the delta is added to the size (CA-C58)", "", 2, "", 5},
 		{"a group can grow up to its maximum (CA-C57)", "", 7, "", 10},
 		{"an increase beyond the maximum is refused and changes nothing (CA-C57)", "", 8, model.FailedPrecondition, 3},
-		{"a delta that overflows is refused (CA-C57)", "", 1<<31 - 1, model.FailedPrecondition, 3},
+		{"a delta that makes the size overflow an int32 is refused (CA-C57)", "", 1<<31 - 1, model.FailedPrecondition, 3},
 		{"a delta of 0 is refused (CA-C56)", "", 0, model.InvalidArgument, 3},
 		{"a negative delta is refused (CA-C56)", "", -1, model.InvalidArgument, 3},
 		{"an increase of an unknown group is refused", "MachineDeployment/x/y", 1, model.NotFound, 3},
-		{"an increase with an id that is not a group's is refused", "\x00/../", 1, model.NotFound, 3},
+		{"an increase with an id that no group can have is refused", "\x00/../", 1, model.NotFound, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -70,7 +70,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("an increase of a group that was deleted since the last Refresh is refused, and reads of the group are answered (CA-C63, CA-C15)", func(t *testing.T) {
+	t.Run("a group deleted since the last Refresh refuses increases, but its target size can still be read (CA-C63, CA-C15)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -105,7 +105,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 8)
 	})
-	t.Run("the new size is returned both before and after the watch has delivered it (CA-C36, CA-C39)", func(t *testing.T) {
+	t.Run("the new size is returned both before and after the watch has delivered drover's write (CA-C36, CA-C39)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
@@ -125,7 +125,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 }
 
 func TestParallelCallsOnOneGroup(t *testing.T) {
-	t.Run("none of two hundred increases is lost (CA-C59)", func(t *testing.T) {
+	t.Run("none of two hundred parallel increases is lost (CA-C59)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		b := newBench(t, w)
@@ -171,7 +171,7 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 // errLost is the error of a write whose answer is lost.
 var errLost = errors.New("connection reset by peer")
 
-func TestAWriteWithAnUnknownOutcome(t *testing.T) {
+func TestAnIncreaseWhoseWriteFails(t *testing.T) {
 	elapse := func(b *bench) (context.Context, func()) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		go func() {
@@ -183,7 +183,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		}()
 		return ctx, stop
 	}
-	t.Run("a write that was not applied is sent again (CA-C62)", func(t *testing.T) {
+	t.Run("a write whose answer was lost is sent again when it was not applied (CA-C62)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -198,7 +198,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(ctx, p.ID(), 2), "")
 		b.expect(p, 5)
 	})
-	t.Run("a write that the API server refuses changes nothing (CA-C77)", func(t *testing.T) {
+	t.Run("a write that the API server refuses changes nothing, and is not sent again (CA-C77)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -211,7 +211,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
-	t.Run("the call of a client that disconnected while it waited changes nothing (CA-C12)", func(t *testing.T) {
+	t.Run("an increase changes nothing when its client disconnects while it waits for another call (CA-C12)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -234,7 +234,7 @@ func TestCallsWhileTheAPIServerCannotBeReached(t *testing.T) {
 	b := newBench(t, w)
 	b.clock.Step(staleAfter)
 	t.Run("Refresh fails (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
-	t.Run("writes are refused (CA-C113)", func(t *testing.T) {
+	t.Run("IncreaseSize, DeleteNodes and DecreaseTargetSize are refused (CA-C113)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), model.Unavailable)
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), model.Unavailable)
@@ -255,7 +255,7 @@ func TestCallsWhileTheAPIServerCannotBeReached(t *testing.T) {
 }
 
 func TestTheListOfGroupsChangesOnlyAtARefresh(t *testing.T) {
-	t.Run("a new group and new bounds are listed after the next Refresh, in a stable order (CA-C14, CA-C21)", func(t *testing.T) {
+	t.Run("a new group and changed bounds are listed only after the next Refresh (CA-C14, CA-C21)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -292,8 +292,8 @@ func TestTheListOfGroupsChangesOnlyAtARefresh(t *testing.T) {
 	})
 }
 
-func TestReadsMakeNoCalls(t *testing.T) {
-	t.Run("reads make no call to the API server", func(t *testing.T) {
+func TestReadsOfTheAutoscalerAreAnsweredFromMemory(t *testing.T) {
+	t.Run("answering reads makes no call to the API server", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		_, n := p.Node("a-1")
@@ -313,7 +313,7 @@ func TestReadsMakeNoCalls(t *testing.T) {
 	})
 }
 
-func TestAnEventShowsTheOldAndTheNewSize(t *testing.T) {
+func TestTheEventOfAnIncreaseShowsTheOldAndTheNewSize(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 1, 10)
 	b := newBench(t, w)
@@ -325,7 +325,7 @@ func TestAnEventShowsTheOldAndTheNewSize(t *testing.T) {
 	}
 }
 
-func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
+func TestAGroupWhoseStoredSizeIsAboveOneHundredThousand(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 0, 9)
 	_, n := p.Node("a-1")

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestDeleteNodesTakesBackAReplicaWithoutAMachine(t *testing.T) {
+func TestDeleteNodesOfReplicasWithoutAMachine(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 1, 9)
 	p.Node("a-1")
@@ -35,7 +35,7 @@ func TestDeleteNodesTakesBackAReplicaWithoutAMachine(t *testing.T) {
 		}
 		return b.groups.DeleteNodes(t.Context(), p.ID(), nodes)
 	}
-	t.Run("takes the replica back once, in one write that renames the other placeholders (CA-C72)", func(t *testing.T) {
+	t.Run("DeleteNodes lowers the size by one, in one write that renames the other placeholders (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 0, 2)), "")
 		b.expect(p, 4)
 		list, _ := b.groups.Instances(p.ID())
@@ -44,7 +44,7 @@ func TestDeleteNodesTakesBackAReplicaWithoutAMachine(t *testing.T) {
 			t.Errorf("%d writes, instances (-want +got):\n%s", b.patches.Load(), diff)
 		}
 	})
-	t.Run("placeholders with an older name belong to the group, and removing them changes nothing (CA-C72)", func(t *testing.T) {
+	t.Run("placeholders with the earlier series still belong to the group, and removing them changes nothing (CA-C72)", func(t *testing.T) {
 		for n := range int32(5) {
 			if g, ok := b.groups.ForNode(pools.Fake(pools.UnitID(p, 0, n), "unregistered")); !ok || g.ID != p.ID() {
 				t.Errorf("unit %d belongs to %v", n, g)
@@ -61,7 +61,7 @@ func TestDeleteNodesTakesBackAReplicaWithoutAMachine(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 3)
 	})
-	t.Run("takes back all remaining replicas without a Machine in one call, but not below the minimum (CA-C72)", func(t *testing.T) {
+	t.Run("one call removes all remaining replicas without a Machine, down to the minimum (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 2, 0), pools.UnitID(p, 2, 1)), "")
 		b.expect(p, 1)
 	})
@@ -134,7 +134,7 @@ func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 	}
 }
 
-func TestDeleteNodesDoesNotWait(t *testing.T) {
+func TestDeleteNodesDoesNotWaitForTheDeletion(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 9)
 	_, n := p.Node("a-1")
@@ -181,7 +181,7 @@ func TestDeleteNodesDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestDecreaseTargetSizeStopsAtTheMinimum(t *testing.T) {
+func TestDecreaseTargetSizeAtTheMinimumAndInAFrozenGroup(t *testing.T) {
 	start := func(t *testing.T, change func(p *pools.Pool)) (*bench, *pools.Pool) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 3, 9)
@@ -190,7 +190,7 @@ func TestDecreaseTargetSizeStopsAtTheMinimum(t *testing.T) {
 		change(p)
 		return newBench(t, w), p
 	}
-	t.Run("records an Event, and the remaining replicas are still awaited (CA-C87)", func(t *testing.T) {
+	t.Run("a decrease below the minimum lowers the size to the minimum and records an Event (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(*pools.Pool) {})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -4), "")
 		b.expect(p, 3)
@@ -201,21 +201,21 @@ func TestDecreaseTargetSizeStopsAtTheMinimum(t *testing.T) {
 			t.Error(wrong)
 		}
 	})
-	t.Run("takes nothing back from a frozen group, which creates no replacements (CA-C87)", func(t *testing.T) {
+	t.Run("a decrease does not change the size of a frozen group, which creates no replacements (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 4)
 	})
-	t.Run("does not change a size that is already below the minimum (CA-C87)", func(t *testing.T) {
+	t.Run("a decrease does not change a size that is already below the minimum (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](2) })
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 2)
 	})
 }
 
-func TestReadsDoNotWaitForWriters(t *testing.T) {
+func TestReadsDoNotWaitForChanges(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 10)
 	p.Deployment.Status.NodeTemplate = pools.NodeTemplate()

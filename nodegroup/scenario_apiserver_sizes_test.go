@@ -69,7 +69,7 @@ func (s *site) testASizeBeyondTheMaximum(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.setMaximum(int64(v1alpha1.MaxReplicas))
-	t.Run("a group with a size beyond the maximum is no longer listed, and other groups are served (F-29)", func(t *testing.T) {
+	t.Run("a group with a size of 2,000,000,000 is no longer listed, and other groups are still served (F-29)", func(t *testing.T) {
 		s.eventually("it has left", func() bool {
 			_, err := s.groups.TargetSize(id)
 			return s.groups.Refresh(t.Context()) == nil && model.KindOf(err) == model.NotFound
@@ -78,7 +78,7 @@ func (s *site) testASizeBeyondTheMaximum(t *testing.T) {
 			t.Errorf("the other group has %v, error %v", list, err)
 		}
 	})
-	t.Run("memory does not grow with the size (F-29)", func(t *testing.T) {
+	t.Run("the memory of drover does not grow with the size (F-29)", func(t *testing.T) {
 		if after := heap(); after > before+16<<20 {
 			t.Errorf("the heap grew from %d to %d bytes", before, after)
 		}

@@ -197,7 +197,7 @@ func (s *site) expect(name string, replicas int32, removals int) *v1alpha1.Machi
 
 func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 	s := newSite(t)
-	t.Run("ten parallel removals remove exactly the ten named Machines (CA-C66)", func(t *testing.T) {
+	t.Run("ten parallel calls of DeleteNodes remove exactly the ten named Machines (CA-C66)", func(t *testing.T) {
 		nodes := s.pool("ten", 12)
 		id := membership.ID(metav1.NamespaceSystem, "ten")
 		var calls sync.WaitGroup
@@ -233,7 +233,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost-too", 1, 1)
 	})
-	t.Run("the increase of a caller that disconnects is written completely or not at all (CA-C12)", func(t *testing.T) {
+	t.Run("the increase of a client that disconnects is written if and only if the call succeeds (CA-C12)", func(t *testing.T) {
 		s.pool("gone", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -244,7 +244,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("gone", want, 0)
 	})
-	t.Run("drover's field manager owns the size that it has written", func(t *testing.T) {
+	t.Run("managedFields names drover as the owner of a size that drover has written", func(t *testing.T) {
 		d := s.expect("ten", 2, 10)
 		for _, e := range d.ManagedFields {
 			if e.Manager == resize.Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
@@ -256,7 +256,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 			t.Errorf("the size is not %s's: %+v", resize.Manager, d.ManagedFields)
 		}
 	})
-	t.Run("a stored size beyond the maximum is not served", s.testASizeBeyondTheMaximum)
+	t.Run("a deployment whose stored size is above 100,000 is not a node group", s.testASizeBeyondTheMaximum)
 }
 
 func TestManyIncreasesInParallel(t *testing.T) {

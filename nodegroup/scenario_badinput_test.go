@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestMalformedRequests(t *testing.T) {
+func TestRequestsWithInvalidArguments(t *testing.T) {
 	w := pools.NewWorld()
 	p, other := w.Pool("a", 3, 0, 5), w.Pool("b", 1, 0, 5)
 	_, n := p.Node("a-1")
@@ -28,16 +28,16 @@ func TestMalformedRequests(t *testing.T) {
 	}{
 		{"an increase by 0 is refused (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
 		{"an increase by a negative number is refused (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
-		{"an increase beyond the range of an int32 is refused (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
-		{"an increase without an id is refused", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
+		{"an increase that makes the size overflow an int32 is refused (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
+		{"an increase without a group's id is refused", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
 		{"an increase of a group with an unknown id is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
-		{"an increase with the ID of a placeholder is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
+		{"an increase with a placeholder's ID as the group's id is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
 		{"a decrease by 0 is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
 		{"a decrease by a positive delta is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
-		{"a decrease without an id is refused", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
+		{"a decrease without a group's id is refused", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
 		{"a decrease of an unknown group is refused", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
 		{"a removal of no nodes is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
-		{"a removal without an id is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
+		{"a removal without a group's id is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
 		{"a removal from an unknown group is refused", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
 		{"removing a node without name and provider ID is refused (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
 		{"removing another group's node is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
@@ -48,8 +48,8 @@ func TestMalformedRequests(t *testing.T) {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
 		}},
 		{"removing a template node is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
-		{"removing more foreign nodes than a list of removals can contain is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
-		{"removing the placeholder of a replica beyond the size changes nothing (CA-C72)", "", func() error {
+		{"removing more unknown nodes than spec.removals can contain is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
+		{"removing a placeholder whose number is above the group's size changes nothing (CA-C72)", "", func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Fake(pools.UnitID(p, 0, 1<<31-1), "unregistered"), pools.Fake(pools.UnitID(p, 1<<31-1, 0), "unregistered")})
 		}},
 	} {

@@ -32,30 +32,30 @@ func withOption(p *pools.Pool) {
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 }
 
-func TestHowANodeThatHasNotStartedIsShown(t *testing.T) {
+func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		pool       func(*pools.Pool)
 		state      func(*v1alpha1.Machine)
 		registered bool
 	}{
-		{"is shown as registered in a group without options", func(*pools.Pool) {}, joinedOnly, true},
-		{"is shown as not registered in a group with an option (F-48)", withOption, joinedOnly, false},
+		{"a node that is not Ready yet is shown as registered in a group without options", func(*pools.Pool) {}, joinedOnly, true},
+		{"a node that is not Ready yet is shown as not registered in a group with an option (F-48)", withOption, joinedOnly, false},
 		{
-			"is shown as not registered before the Machine's status names the node (F-48)", withOption,
+			"a node is shown as not registered before its Machine's status names it (F-48)", withOption,
 			inPhase(v1alpha1.PhaseProvisioning, corev1.ConditionFalse), false,
 		},
 		{
-			"is shown as registered when the group's only option cannot be used",
+			"a node that is not Ready yet is shown as registered when drover refuses the group's only option",
 			func(p *pools.Pool) {
 				p.Deployment.Annotations[v1alpha1.AnnotationOptions+"zeroormaxnodescaling"] = "true"
 			}, joinedOnly, true,
 		},
-		{"is shown as registered once its Machine is Running", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionTrue), true},
-		{"is shown as registered once its Machine is Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
-		{"stays shown as registered when it turns NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
-		{"stays shown as registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
-		{"stays shown as registered while drover has not written its Machine's phase", withOption, func(*v1alpha1.Machine) {}, true},
+		{"a node is shown as registered once its Machine is Running", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionTrue), true},
+		{"a node is shown as registered once its Machine is Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
+		{"a node stays shown as registered when it becomes NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
+		{"a node stays shown as registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
+		{"a node is shown as registered while drover has not written its Machine's phase", withOption, func(*v1alpha1.Machine) {}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -79,7 +79,7 @@ func TestHowANodeThatHasNotStartedIsShown(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is shown as registered or not by the options that the group has now (F-48)", func(t *testing.T) {
+	t.Run("a node that is not Ready is shown as not registered once its group has an option, and as registered without it (F-48)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -103,7 +103,7 @@ func TestHowANodeThatHasNotStartedIsShown(t *testing.T) {
 	})
 }
 
-func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
+func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 	setUp := func(t *testing.T, low int32) (*bench, *pools.Pool) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, low, 5)
@@ -119,17 +119,17 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 			pools.Fake(pools.MachineID(p, "a-2"), "unregistered"), pools.Fake(pools.MachineID(p, "a-3"), "unregistered"),
 		})
 	}
-	t.Run("removes nodes that have not started together with servers that never joined (F-48)", func(t *testing.T) {
+	t.Run("nodes that have not started are removed together with servers that never joined (F-48)", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 1, "a-2", "a-3")
 	})
-	t.Run("keeps nodes that have not started when the size is the minimum (F-48)", func(t *testing.T) {
+	t.Run("nodes that have not started stay when the size is the minimum (F-48)", func(t *testing.T) {
 		b, p := setUp(t, 3)
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 3)
 	})
-	t.Run("refuses a node whose Machine is Running, even before the watch has delivered the phase", func(t *testing.T) {
+	t.Run("the removal is refused when a node's Machine is Running, even before the watch has delivered the phase", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		m := &v1alpha1.Machine{}
@@ -143,7 +143,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("refuses a node on which pods can run, even before its Machine's status shows it", func(t *testing.T) {
+	t.Run("the removal is refused when pods can run on a node, even before its Machine's status shows it", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		n := &corev1.Node{}
@@ -161,13 +161,13 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("changes nothing when the node cannot be read (F-48)", func(t *testing.T) {
+	t.Run("no node is removed when one of the nodes cannot be read (F-48)", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.groups.live.target = unreadable{b.client}
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 3)
 	})
-	t.Run("refuses a node of a group without options, where the node is shown as registered", func(t *testing.T) {
+	t.Run("the removal is refused in a group without options, where such a node is shown as registered", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -178,7 +178,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 }
 
 func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
-	t.Run("takes back the Machine whose Node has not registered, and keeps the Machine whose Node has registered but is not Ready", func(t *testing.T) {
+	t.Run("the Machine without a Node is removed, and the Machine whose Node has registered but is not Ready stays", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		withOption(p)
@@ -192,8 +192,8 @@ func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
 
 func TestARolloutHidesTheNewNodeUntilItHasStarted(t *testing.T) {
 	for name, options := range map[string]func(*pools.Pool){
-		"the new node is hidden until it has started, and the old nodes stay visible (F-47)":                          func(*pools.Pool) {},
-		"in a group with options, the new node is hidden until it has started, and the old nodes stay visible (F-48)": withOption,
+		"in a group without options, the new node is hidden until it has started, and the old nodes stay visible (F-47)": func(*pools.Pool) {},
+		"in a group with options, the new node is hidden until it has started, and the old nodes stay visible (F-48)":    withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -156,7 +156,7 @@ func (h *house) join(name string) membership.Node {
 	return n
 }
 
-func TestTheControllersFollowTheGroup(t *testing.T) {
+func TestTheControllersCarryOutTheAutoscalersCalls(t *testing.T) {
 	h := newHouse(t)
 	const id = "MachineDeployment/kube-system/pool"
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
@@ -182,7 +182,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 		nodes = append(nodes, h.join(name))
 	}
 
-	t.Run("exactly the named Machine is deleted, and is not replaced (CA-C65)", func(t *testing.T) {
+	t.Run("exactly the Machine that DeleteNodes names is deleted, and it is not replaced (CA-C65)", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("machines %v are left, want %v", left, want)
 		}
 	})
-	t.Run("exactly as many Machines without a node are deleted as DecreaseTargetSize took back (CA-C88)", func(t *testing.T) {
+	t.Run("exactly as many Machines without a node are deleted as DecreaseTargetSize removed from the size (CA-C88)", func(t *testing.T) {
 		if err := h.groups.IncreaseSize(t.Context(), id, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("CA-C85 the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("naming the removed Machine again changes nothing (CA-C67)", func(t *testing.T) {
+	t.Run("a second call of DeleteNodes for a removed Machine changes nothing (CA-C67)", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("no other Machine is removed when a user deletes a Machine and its replacement has joined (CA-C68)", func(t *testing.T) {
+	t.Run("DeleteNodes of a Machine that a user is deleting removes no other Machine when its replacement has joined (CA-C68)", func(t *testing.T) {
 		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
 		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
 		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {

@@ -35,11 +35,11 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 	}{
 		{name: "a group without annotations has no options of its own (CA-C90)"},
 		{
-			name: "one option is overridden, and the other options are returned as sent (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
+			name: "one annotation overrides one flag, and the other options are returned as the autoscaler sent them (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
 		{
-			name: "all options are read under Cluster API's prefix (CA-C91)",
+			name: "every option can also be set by an annotation with Cluster API's prefix (CA-C91)",
 			annotations: map[string]string{
 				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
 				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
@@ -47,26 +47,26 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 			want: &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
 		},
 		{
-			name: "drover's prefix takes precedence over Cluster API's prefix", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
+			name: "an annotation with drover's prefix takes precedence over one with Cluster API's prefix", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
-		{name: "the autoscaler's flag applies when an option has an unreadable value, and the value is reported (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
+		{name: "the autoscaler's flag applies when an option's value cannot be read, and an Event reports the value (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
 		{name: "an option with a time of 0 is refused (CA-C91)", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
 		{name: "a utilization threshold above 1 is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
 		{name: "a utilization threshold that is not a number is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
-		{name: "an unknown option is reported", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
-		{name: "a startup time is reported, because it cannot be passed on (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
-		{name: "all-or-nothing scaling is refused when it is not enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
+		{name: "an unknown option is reported in an Event", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
+		{name: "a startup time is reported in an Event, because it cannot be passed to the autoscaler (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
+		{name: "the option zeroormaxnodescaling is refused when drover's flag does not allow it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
 		{
-			name: "all-or-nothing scaling is passed on when it is enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
+			name: "the option zeroormaxnodescaling is passed to the autoscaler when drover's flag allows it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
 			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),
 		},
 		{
-			name: "a provision time that leaves no room for a replacement is refused (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
+			name: "a provision time shorter than drover's join timeout plus two minutes is refused (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
 			options: Options{JoinTimeout: 10 * time.Minute}, says: "at least 12m0s",
 		},
 		{
-			name: "a provision time that leaves room for a replacement is passed on (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
+			name: "a provision time of drover's join timeout plus two minutes is passed to the autoscaler (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
 			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
 		},
 	} {
@@ -107,7 +107,7 @@ func drain(r *events.FakeRecorder) string {
 	}
 }
 
-func TestOptionsForUnusualCallers(t *testing.T) {
+func TestOptionsInUnusualSituations(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 1, 5)
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
@@ -122,13 +122,13 @@ func TestOptionsForUnusualCallers(t *testing.T) {
 			t.Errorf("it receives %+v", got)
 		}
 	})
-	t.Run("options are returned while the API server is out of reach (CA-C93)", func(t *testing.T) {
+	t.Run("options are returned while the API server does not answer (CA-C93)", func(t *testing.T) {
 		b.clock.Step(time.Hour)
 		if _, ok := b.groups.Settings(p.ID(), flags); !ok {
 			t.Error("it fails")
 		}
 	})
-	t.Run("an autoscaler whose provision time is too short is reported (CA-C96)", func(t *testing.T) {
+	t.Run("an Event reports an autoscaler whose flag for the provision time is too short (CA-C96)", func(t *testing.T) {
 		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 11 * time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {

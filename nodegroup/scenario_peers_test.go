@@ -41,7 +41,7 @@ func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 }
 
 func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
-	t.Run("lowers the size in one write when parallel and repeated calls to two replicas name the same nodes during a rollout (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
+	t.Run("calls to two replicas with the same nodes lower the size in one write (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		first, second := pair(t, w)
 		named := []membership.Node{nodes[1], nodes[4], nodes[1]}
@@ -58,7 +58,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("the version was %s and is %s: it was not one write", before, after)
 		}
 	})
-	t.Run("lowers the size only by those named Machines that are not being removed already (MCM-87)", func(t *testing.T) {
+	t.Run("a call lowers the size only by the named Machines that are not in spec.removals yet (MCM-87)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		p.Remove(machineNamed(p, "a-1"))
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
@@ -69,7 +69,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("removes no node when one of the nodes is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("no node is removed when one is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		other := w.Pool("b", 1, 0, 5)
 		_, foreign := other.Node("b-1")
@@ -84,7 +84,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("accepts a failed Machine at the minimum, and keeps it (MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("a call for a failed Machine succeeds when the size is the minimum, and the Machine stays (MCM-89, CAPI-7)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "no host"))
@@ -158,7 +158,7 @@ func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ..
 }
 
 func TestTwoReplicasIncreaseAGroupAtTheSameTime(t *testing.T) {
-	t.Run("each delta counts once, even when the replicas conflict with each other and with a user (CAPI-5, MCM-92)", func(t *testing.T) {
+	t.Run("each delta counts once, even when writes of both replicas and of a user conflict (CAPI-5, MCM-92)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		first, second := pair(t, w)
@@ -244,7 +244,7 @@ func TestTheShownStateOfAMachineFollowsItsLife(t *testing.T) {
 	}
 }
 
-func TestGroupsWhoseNamesHaveACommonBeginning(t *testing.T) {
+func TestGroupsWhoseNamesBeginWithTheSameText(t *testing.T) {
 	w := pools.NewWorld()
 	groups := map[string]*pools.Pool{}
 	for _, name := range []string{"pool", "pool-1", "pool-1-a"} {
@@ -253,7 +253,7 @@ func TestGroupsWhoseNamesHaveACommonBeginning(t *testing.T) {
 		groups[name].Machine(name + "-1-late")
 	}
 	b := newBench(t, w)
-	t.Run("names with a common beginning are not confused in nodes, placeholders, sizes and removals (MCM-95)", func(t *testing.T) {
+	t.Run("their nodes, placeholders, sizes and removals are not confused (MCM-95)", func(t *testing.T) {
 		for name, p := range groups {
 			for _, n := range []membership.Node{
 				{Name: name + "-1-node"}, {ProviderID: pools.ProviderID(name + "-1-node")},
@@ -271,7 +271,7 @@ func TestGroupsWhoseNamesHaveACommonBeginning(t *testing.T) {
 		b.expect(groups["pool-1"], 3)
 		b.expect(groups["pool-1-a"], 2)
 	})
-	t.Run("an unknown node has no group and causes no error (MCM-95)", func(t *testing.T) {
+	t.Run("an unknown node with a similar name has no group (MCM-95)", func(t *testing.T) {
 		for _, n := range []membership.Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: pools.ProviderID("pool")}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
 			if g, ok := b.groups.ForNode(n); ok {
 				t.Errorf("%s belongs to %s", n, g.ID)
@@ -303,7 +303,7 @@ func TestDeleteNodesAndIncreaseSizeOfOneGroup(t *testing.T) {
 	})
 }
 
-func TestOptionsFromAnnotations(t *testing.T) {
+func TestOptionsOfAGroupFromAnnotations(t *testing.T) {
 	t.Run("readable options apply, and the autoscaler's flag applies for an unreadable option (MCM-99)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
@@ -314,7 +314,7 @@ func TestOptionsFromAnnotations(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("a provision time shorter than drover's own deadline is reported, and the size falls once when drover and the autoscaler both act (MCM-100)", func(t *testing.T) {
+	t.Run("an Event reports a provision time below drover's join timeout, and the size falls only once (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")

@@ -44,7 +44,7 @@ func answers(t *testing.T, g *Groups, nodes []membership.Node) map[string]string
 	return out
 }
 
-func TestANewReplicaGivesTheSameAnswersAsAnOlderReplica(t *testing.T) {
+func TestANewReplicaOfDroverGivesTheSameAnswersAsAnOlderReplica(t *testing.T) {
 	w := pools.NewWorld()
 	a, z := w.Pool("a", 4, 0, 9), w.Pool("z", 2, 1, 9)
 	_, first := a.Node("a-1")
@@ -56,7 +56,7 @@ func TestANewReplicaGivesTheSameAnswersAsAnOlderReplica(t *testing.T) {
 	wantKind(t, b.groups.IncreaseSize(t.Context(), a.ID(), 2), "")
 	wantKind(t, b.groups.DeleteNodes(t.Context(), a.ID(), []membership.Node{pools.Asked(first)}), "")
 	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.ID(), -1), "")
-	t.Run("a replica that has just started gives the same answers as an older replica (CA-C04, CA-C05)", func(t *testing.T) {
+	t.Run("a replica that has just started gives the same answers as one that has made changes (CA-C04, CA-C05)", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
 		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock, Discovery: b.options.Discovery, Reach: b.reach()}})
@@ -162,11 +162,11 @@ func TestPendingMachinesDoNotReduceAnIncrease(t *testing.T) {
 	p.Node("a-1")
 	p.Machine("a-2")
 	b := newBench(t, w)
-	t.Run("the delta is added to the size (CA-C64)", func(t *testing.T) {
+	t.Run("an increase adds the whole delta to the size although Machines are pending (CA-C64)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 7)
 	})
-	t.Run("an increase beyond the maximum is refused, and shrinking removes no nodes (MC-70, MCM-93)", func(t *testing.T) {
+	t.Run("an increase above the maximum is refused, and DecreaseTargetSize removes no node (MC-70, MCM-93)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 3), model.FailedPrecondition)
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -9), "")
 		b.expect(p, 1, "a-2")
@@ -182,7 +182,7 @@ func TestASnapshotThatBreaksAnInvariantIsNotServed(t *testing.T) {
 	before := answers(t, b.groups, []membership.Node{pools.Asked(n)})
 	b.groups.store.flaw = func(*model.Snapshot) error { return errors.New("an instance is in two groups") }
 	b.groups.store.inbox.put(membership.Event{Object: p.Machine("a-2")})
-	t.Run("Refresh fails (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
+	t.Run("Refresh fails while the newest snapshot breaks an invariant (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
 	t.Run("reads are answered from the last snapshot that breaks no invariant (CA-C53)", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []membership.Node{pools.Asked(n)})); diff != "" {
 			t.Errorf("the answers differ:\n%s", diff)
@@ -251,18 +251,18 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 		}
 		b.catchUp()
 	}
-	t.Run("without the restart guard the autoscaler orders the two nodes again", func(t *testing.T) {
+	t.Run("without the restart guard the autoscaler requests the two upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 0)
 		second.loop(t, 5)
 		b.expect(p, 7)
 	})
-	t.Run("with the restart guard the autoscaler does not order the two nodes again", func(t *testing.T) {
+	t.Run("with the restart guard the autoscaler does not request the two upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		for range 3 {
 			second.loop(t, 5)
 		}
 		b.expect(p, 5)
-		t.Run("no node is ordered for further pods until the ordered nodes have started", func(t *testing.T) {
+		t.Run("the autoscaler requests no node for further pods until the upcoming nodes have started", func(t *testing.T) {
 			second.loop(t, 6)
 			arrive(b, p, "a-4")
 			second.loop(t, 6)
@@ -309,7 +309,7 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 	})
 }
 
-func TestParallelIncreasesOfOneGroupRunOneAfterTheOther(t *testing.T) {
+func TestParallelIncreasesOfOneGroupAreWrittenOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)

@@ -27,7 +27,7 @@ func (r *refusing) List(context.Context, client.ObjectList, ...client.ListOption
 	return nil
 }
 
-func TestCallsWhileTheClusterOfTheNodesCannotBeReached(t *testing.T) {
+func TestCallsWhenTheTargetClustersAPIServerDoesNotAnswer(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
 	_, n := p.Node("a-1")
@@ -36,7 +36,7 @@ func TestCallsWhileTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 	watch := reach.New(reach.Options{Control: listing{b.client, b}, Target: target, Clock: b.clock})
 	b.groups.options.Reach, b.groups.freshness.reach = watch, watch
 	b.probeOnce(t.Context())
-	t.Run("changes are made while both API servers answer (MCM-80)", func(t *testing.T) {
+	t.Run("before the outage an increase is accepted (MCM-80)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		b.catchUp()
 	})
@@ -45,7 +45,7 @@ func TestCallsWhileTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 		b.clock.Step(probeEvery)
 		b.probeOnce(t.Context())
 	}
-	t.Run("Refresh and changes are refused with an error that names the cluster (MCM-79, MCM-80)", func(t *testing.T) {
+	t.Run("Refresh and changes are refused with an error that names the cluster with the Nodes (MCM-79, MCM-80)", func(t *testing.T) {
 		for call, err := range map[string]error{
 			"Refresh":            b.groups.Refresh(t.Context()),
 			"IncreaseSize":       b.groups.IncreaseSize(t.Context(), p.ID(), 1),

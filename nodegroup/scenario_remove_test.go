@@ -71,11 +71,11 @@ var deleteCalls = []call{
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
 	{name: "a node that a user is deleting is listed for removal, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
-	{name: "a node that a user is deleting is replaced at the minimum (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
+	{name: "a node that a user is deleting is replaced when the size is the minimum (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "no other node is removed when the replacement of a deleted node has registered (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "a call for a node that a user is deleting removes no other node when its replacement has registered (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "a replacement without a node is listed for removal when two deleted nodes are named (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
+	{name: "a call for two nodes that a user is deleting also removes a replacement without a node (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			pools.Deleting(machineNamed(p, "a-3"))
@@ -86,27 +86,27 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
 		}},
-	{name: "only the named node is removed when it is surplus after kubectl scale", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "only the named node is removed when it is surplus after kubectl scale has lowered the size", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
-	{name: "a node that a rolling update has made surplus is removed together with its replacement (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "the removal of an old node lowers the size while a rollout has replaced only some nodes (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
-	{name: "the last node that a rolling update has made surplus is removed, and no up-to-date node (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
+	{name: "the removal of an old node does not lower the size once a rollout has replaced all nodes (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "a named node that the cache lacks is not taken for the replacement of another named node (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "a named Machine whose node the cache lacks does not count as the replacement of another named node (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
 			p.Node("a-5")
 		})},
-	{name: "the removal of a working node at the minimum is refused (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
+	{name: "the removal of a working node is refused when the size is the minimum (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
 	{name: "neither of two working nodes is removed when the minimum allows the removal of only one (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
 	{name: "no node is removed when another group's node is named too (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, other *pools.Pool) []membership.Node {
 			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})
 		}},
-	{name: "no node is removed when a foreign node is named too (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "no node is removed when a node of no group is named too (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
 	{name: "the removal of another group's placeholder is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(_, other *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(other, 0, 0), "unregistered")}
@@ -121,7 +121,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
 		}},
-	{name: "a call for a failed Machine at the minimum is accepted, and the Machine stays (CA-C69)", size: 4,
+	{name: "a call for a failed Machine succeeds when the size is the minimum, and the Machine stays (CA-C69)", size: 4,
 		setup: both(setReplicas(4), setMin("4"), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
@@ -131,11 +131,11 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
 		}},
-	{name: "the removal of a Machine that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a Machine as unregistered is refused when its node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "the removal of a Machine that has joined meanwhile is refused when the call names its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a provider ID as unregistered is refused when its node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
@@ -143,15 +143,15 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-7"), "unregistered")}
 		}},
-	{name: "a replica without a Machine is taken back once, and the other placeholders get new names (CA-C72)", size: 4, series: 1,
+	{name: "the removal of a replica without a Machine lowers the size once, and renames the other placeholders (CA-C72)", size: 4, series: 1,
 		setup: setReplicas(5), nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "two replicas without a Machine are taken back in one call (CA-C72)", size: 3, series: 1, setup: setReplicas(5),
+	{name: "two replicas without a Machine are removed by one call (CA-C72)", size: 3, series: 1, setup: setReplicas(5),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "a call for a placeholder of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
+	{name: "a call for a placeholder of an earlier series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
 		setup: both(setReplicas(5), func(p, _ *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
@@ -160,11 +160,11 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "a call for a replica without a Machine at the minimum is accepted and changes nothing (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
+	{name: "a call for a replica without a Machine succeeds and changes nothing when the size is the minimum (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "a replica that a rollout keeps without a Machine stays under a new placeholder (CA-C72)", size: 4, series: 1,
+	{name: "during a rollout, a replica without a Machine stays and gets a new placeholder (CA-C72)", size: 4, series: 1,
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Set = p.Revision(2) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
@@ -192,7 +192,7 @@ func fullList() []string {
 	return names
 }
 
-func TestDeleteNodes(t *testing.T) {
+func TestWhatDeleteNodesRemovesAndRefuses(t *testing.T) {
 	for _, tc := range deleteCalls {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -223,7 +223,7 @@ func TestDeleteNodes(t *testing.T) {
 	}
 }
 
-func TestAfterDeleteNodes(t *testing.T) {
+func TestAnswersRightAfterDeleteNodes(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, n := p.Node("a-1")
@@ -233,14 +233,14 @@ func TestAfterDeleteNodes(t *testing.T) {
 	if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("the size is lower at once (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
+	t.Run("the target size is lower at once (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
 	t.Run("the instance of the removed node is Deleting (CA-C76)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 2 || list[0].State != model.Deleting || list[1].State != model.Running {
 			t.Errorf("instances are %+v, error %v", list, err)
 		}
 	})
-	t.Run("the removed node has no group (CA-C34)", func(t *testing.T) {
+	t.Run("the removed node belongs to no group (CA-C34)", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); ok {
 			t.Errorf("its group is %s", g.ID)
 		}
@@ -296,30 +296,30 @@ func TestDecreaseTargetSize(t *testing.T) {
 	}{
 		{"a delta of 0 is refused (CA-C83)", func(*pools.Pool) {}, 0, model.InvalidArgument, 2, nil, 0},
 		{"a positive delta is refused (CA-C83)", func(*pools.Pool) {}, 1, model.InvalidArgument, 2, nil, 0},
-		{"a call with nothing to take back succeeds and changes nothing (CA-C86)", func(*pools.Pool) {}, -1, "", 2, nil, 0},
-		{"replicas without a Machine are taken back first (CA-C84)", func(p *pools.Pool) {
+		{"a call succeeds and changes nothing when every replica has a node (CA-C86)", func(*pools.Pool) {}, -1, "", 2, nil, 0},
+		{"replicas without a Machine are removed before Machines without a node (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3")
 		}, -2, "", 3, nil, 1},
-		{"Machines without a server are taken back before failed Machines, and failed Machines before other Machines without a node (CA-C84)", func(p *pools.Pool) {
+		{"Machines without a server are removed first, then failed Machines, then others without a node (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](6)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"a delta larger than the number of Machines without a node takes back all of these Machines and no node (CA-C85)", func(p *pools.Pool) {
+		{"a delta larger than the number of Machines without a node removes all of these Machines and no node (CA-C85)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
-		{"the most negative delta takes back no node (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
-		{"a decrease stops at the minimum (CA-C87)", func(p *pools.Pool) {
+		{"a delta of MinInt32 removes no existing node (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
+		{"a delta that leads below the minimum lowers the size to the minimum (CA-C87)", func(p *pools.Pool) {
 			p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
 			p.Deployment.Spec.Replicas = ptr.To[int32](4)
 			p.Machine("a-3")
 			p.Machine("a-4")
 		}, -2, "", 3, []string{"a-3"}, 0},
-		{"a replica that a rollout keeps without a Machine gets a new placeholder and is not taken back (CA-C84)", func(p *pools.Pool) {
+		{"during a rollout, a replica without a Machine stays and gets a new placeholder (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](3)
 			p.Set = p.Revision(2)
 		}, -1, "", 3, nil, 1},
@@ -344,7 +344,7 @@ func TestDecreaseTargetSize(t *testing.T) {
 }
 
 func TestDeleteNodesOfAPlaceholderAfterDecreaseTargetSize(t *testing.T) {
-	t.Run("the size is lowered once (CA-C71, CA-C89)", func(t *testing.T) {
+	t.Run("a replica that DecreaseTargetSize has removed does not lower the size a second time (CA-C71, CA-C89)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 0, 10)
 		p.Node("a-1")

@@ -60,7 +60,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	_, n := p.Node("a-1")
 	n.Spec.ProviderID = ""
 	b := newBench(t, w)
-	t.Run("is shown as Creating with the ID of its Machine's placeholder, and belongs to its group (CA-C42)", func(t *testing.T) {
+	t.Run("the node is shown as Creating with the ID of its Machine's placeholder, and belongs to its group (CA-C42)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 1 || list[0] != (model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating}) {
 			t.Errorf("the instances are %v, error %v", list, err)
@@ -69,7 +69,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 			t.Errorf("its group is %v", g)
 		}
 	})
-	t.Run("is not deleted as a node that never registered, however long the provider ID is missing (CA-C42)", func(t *testing.T) {
+	t.Run("the node is not deleted as unregistered, however long its provider ID is missing (CA-C42)", func(t *testing.T) {
 		for range 30 {
 			b.clock.Step(time.Minute)
 			b.groups.freshness.reached()
@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("is shown as Running with its provider ID once it has a provider ID of any form (CA-C42)", func(t *testing.T) {
+	t.Run("the node is shown as Running with its provider ID once it has one, even one with a region (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})
@@ -142,7 +142,7 @@ func TestAServerThatVanishes(t *testing.T) {
 		wantKind(t, b.groups.store.renew(false), "")
 	}
 	shows(t, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running})
-	t.Run("the server's id is no longer listed after its Node was deleted (CA-C52)", func(t *testing.T) {
+	t.Run("the server's provider ID is no longer listed after its Node was deleted (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: n, Gone: true})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating})
 		if _, ok := b.groups.ForNode(pools.Fake(pools.ProviderID("a-1"), "unregistered")); !ok {
@@ -159,7 +159,7 @@ func TestAServerThatVanishes(t *testing.T) {
 		happens(membership.Event{Object: going, Gone: true})
 		shows(t, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
-	t.Run("a late removal by the autoscaler does not lower the size (CA-C52, CA-C71)", func(t *testing.T) {
+	t.Run("a late call of DeleteNodes for the server does not lower the size (CA-C52, CA-C71)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.ProviderID("a-1"), "unregistered"), pools.Fake(pools.MachineID(p, "a-1"), "unregistered")}), "")
 		b.expect(p, 1)
 	})

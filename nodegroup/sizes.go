@@ -38,13 +38,13 @@ type sizes struct {
 	resized map[string]bool
 	// served is when Refresh or a change was last called, in nanoseconds.
 	served atomic.Int64
-	// begun counts the reads. done is the number of the last read that succeeded.
+	// begun is the number of reads that have begun. done is the value of begun when the last successful read began.
 	begun, done atomic.Int64
 }
 
-// connected reads the sizes for a client that has just connected. After a fail-over the client may already have ordered nodes
-// from another replica. If drover answered with a size without those nodes, the client would believe that they had registered,
-// and would order them again (CA-C36, C58). When the read fails, the next Refresh or change tries again, and fails if it must.
+// connected reads the sizes for a client that has just connected. After a fail-over the client may already have ordered nodes from
+// another replica. If drover answered with a size without those nodes, the client would order them again (CA-C36, C58). When the
+// read fails, the next Refresh or change reads again, and fails if that read fails.
 func (s *sizes) connected(ctx context.Context) {
 	if _, err := s.read(ctx); err != nil {
 		s.served.Store(0)
@@ -52,8 +52,8 @@ func (s *sizes) connected(ctx context.Context) {
 	}
 }
 
-// ensureFresh is called at the start of a Refresh or a change. After a longer pause it reads the sizes first. It returns the ids
-// of the groups whose size the read has changed, so that this replica has answered with an older size until now.
+// ensureFresh is called at the start of a Refresh or a change. After a longer pause it reads the sizes first. It returns the ids of
+// the groups whose size the read has changed. Until then this replica has answered with an old size for them.
 //
 // Errors: Unavailable.
 func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {
@@ -67,8 +67,8 @@ func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {
 	return s.read(ctx)
 }
 
-// read reads all the objects in one list that is as new as the API server's state, and stores those that are newer than in the
-// cache.
+// read lists all objects that hold a group's size from the API server, in their newest versions, and stores those that are newer
+// than in the cache.
 func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	asked := s.begun.Load()
 	ctx, cancel := context.WithTimeout(ctx, sizesDeadline)
@@ -99,7 +99,8 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	return resized, nil
 }
 
-// list reads the objects. Without a resourceVersion the list is not older than the request.
+// list lists the objects that hold a group's size. Because the request has no resourceVersion, the list is not older than the
+// request.
 func (s *sizes) list(ctx context.Context) ([]client.Object, error) {
 	lists := []client.ObjectList{&v1alpha1.MachineDeploymentList{}}
 	if s.bareSets {

@@ -33,7 +33,7 @@ func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	return first, second
 }
 
-func TestAFailOverToAReplicaThatLags(t *testing.T) {
+func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 	grown := func(t *testing.T) (p *pools.Pool, first, second *bench) {
 		w := pools.NewWorld()
 		p = w.Pool("a", 3, 0, 10)
@@ -50,7 +50,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
-	t.Run("the replica's first Refresh reads the sizes once, so that the ordered nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
+	t.Run("the second replica's first Refresh reads the sizes once, so that upcoming nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
 		p, _, second := grown(t)
 		size(t, second, p, 3)
 		for range 3 {
@@ -67,7 +67,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C39 the instances are %v, error %v", list, err)
 		}
 	})
-	t.Run("the replica reads the sizes before the first call of a new connection (CA-C58)", func(t *testing.T) {
+	t.Run("the second replica reads the sizes before the first call of a new connection (CA-C58)", func(t *testing.T) {
 		p, _, second := grown(t)
 		second.groups.Connected(t.Context())
 		size(t, second, p, 5)
@@ -105,7 +105,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			first.expect(other, 5)
 		})
 	})
-	t.Run("a removal by the first replica is shown, and removing the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
+	t.Run("the second replica shows a removal by the first replica, and removing the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
 		p, first, second := grown(t)
 		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
 		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
@@ -126,7 +126,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, first.groups.Refresh(t.Context()), "")
 		size(t, first, p, 6)
 	})
-	t.Run("the sizes are read again when the clock has been set back (CA-C115)", func(t *testing.T) {
+	t.Run("a replica reads the sizes again when the clock has been set back (CA-C115)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		wantKind(t, first.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
@@ -134,7 +134,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 6)
 	})
-	t.Run("Refresh and changes fail while the sizes cannot be read, and other reads are answered (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh and changes fail while the sizes cannot be read after the failover, and other reads are answered (CA-C13)", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
 		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)
@@ -148,7 +148,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 5)
 	})
-	t.Run("an event with the same version changes nothing, and an event with a newer version is applied", func(t *testing.T) {
+	t.Run("a watch event that is older than the sizes that were read changes nothing, and a newer event is applied", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		second.groups.store.inbox.put(membership.Event{Object: p.Deployment})
@@ -163,7 +163,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		second.catchUp()
 		size(t, second, p, 7)
 	})
-	t.Run("a deployment that was deleted meanwhile is no longer remembered", func(t *testing.T) {
+	t.Run("a replica forgets the size that it has read when the deployment is deleted", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		if err := first.client.Delete(t.Context(), first.deployment(p)); err != nil {
@@ -175,7 +175,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("%d objects are remembered", len(second.groups.store.own))
 		}
 	})
-	t.Run("concurrent calls wait for one common read of the sizes", func(t *testing.T) {
+	t.Run("concurrent calls share one read of the sizes", func(t *testing.T) {
 		p, _, second := grown(t)
 		slow := &slowReader{Reader: second.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
 		second.groups.sizes.live = slow

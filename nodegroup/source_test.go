@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestWhichChangesOfANodeAffectAnswers(t *testing.T) {
+func TestWhichChangesOfANodeAffectAnswersToTheAutoscaler(t *testing.T) {
 	tainted := func(taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints}}
 	}

@@ -32,14 +32,14 @@ type store struct {
 	mu sync.Mutex
 	// newest is the newest snapshot. view holds the newest snapshot without a broken invariant.
 	newest *model.Snapshot
-	// own holds, by group id, versions of objects that the watches have not delivered yet.
+	// own holds, by group id, the versions of objects that this process has written or read itself and the watches have not delivered yet.
 	own map[string]ownVersion
 	// guarded holds the groups that are kept from growing, by id.
 	guarded map[string]*guard
 }
 
-// ownVersion is an object that this process has written or read from the API server itself, and the time of that. Until the
-// watch has delivered that version or a later one, the store uses this version instead of the watch's (CA-C36).
+// ownVersion is an object that this process has itself written to or read from the API server, and the time of the write or read.
+// Until the watch has delivered that version or a later one, the store uses this version instead of the watch's (CA-C36).
 type ownVersion struct {
 	object client.Object
 	at     time.Time
@@ -118,8 +118,8 @@ func (s *store) entry(id string) (*model.Entry, error) {
 	return e, nil
 }
 
-// latest returns the newest snapshot, and the time since which the watches have lacked a version that this process has written
-// or read. The time is zero when they lack none.
+// latest returns the newest snapshot, and when the oldest version in own was written or read. The watches have not delivered the
+// versions in own yet. The time is zero when own is empty.
 func (s *store) latest() (*model.Snapshot, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	return kept
 }
 
-// adopt stores a version of an object that came from the API server itself, and publishes the result. Members that were kept
-// because of the minimum are shown without their error until they fail again. A later version from the watch replaces the
-// stored one. A deletion event from the watch takes effect, too, because no later event would remove the object again.
+// adopt stores a version of an object that came from the API server itself, and publishes the result. The members in kept stay
+// because of the minimum size; their errors are not shown to the autoscaler until they fail again. A later version from the watch
+// replaces the stored one. A deletion event from the watch takes effect, too, because no later event would remove the object again.
 func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,9 +179,9 @@ func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	_ = s.advance([]membership.Event{{Object: object}}, false)
 }
 
-// adoptNewer stores the objects that are newer than in the snapshot. It returns their number, and the ids of the groups whose
-// size changes by that. It does not store an object that the snapshot lacks, because no caller has seen that object yet; the
-// watch will deliver it.
+// adoptNewer stores the objects that are newer than in the snapshot. It returns their number, and the ids of the groups whose size
+// changes by that. It does not store an object that the snapshot lacks: no answer has depended on that object yet, and the watch
+// will deliver it.
 func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

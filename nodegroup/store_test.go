@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
+func TestTheAnswerToAWriteReplacesOnlyOlderObjects(t *testing.T) {
 	// begin returns a group, and the object in the API server's answer to a write. The answer arrives after the watch has
 	// delivered a later event.
 	begin := func(t *testing.T) (*bench, *pools.Pool, *v1alpha1.MachineDeployment) {
@@ -26,7 +26,7 @@ func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
 		}
 		return b, p, answer
 	}
-	t.Run("does not bring back an object that was deleted meanwhile, and no watch counts as late (CA-C115)", func(t *testing.T) {
+	t.Run("the answer to a write does not bring back an object that was deleted meanwhile, and no watch counts as late (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		b.groups.store.adopt(answer)
@@ -37,7 +37,7 @@ func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
 			t.Errorf("%s is still listed: %+v", p.ID(), list)
 		}
 	})
-	t.Run("does not replace a new object of the same name (CA-C115)", func(t *testing.T) {
+	t.Run("the answer to a write does not replace a newer object of the same name (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		another := answer.DeepCopy()
@@ -49,7 +49,7 @@ func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
 			t.Errorf("the group is that of %s", got)
 		}
 	})
-	t.Run("replaces an earlier object of the same name that the watch still shows", func(t *testing.T) {
+	t.Run("the answer to a write replaces an earlier object of the same name that the watch still shows", func(t *testing.T) {
 		b, p, answer := begin(t)
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
@@ -60,7 +60,7 @@ func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("does not make a watch count as late when the object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
+	t.Run("no watch counts as late when the object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

@@ -95,7 +95,7 @@ func (l *locks) enter(id string) *lock {
 	return l.byID[id]
 }
 
-// leave counts one call less for the lock of a group. The last call drops the lock.
+// leave counts one call less for the lock of a group. The last call deletes the lock.
 func (l *locks) leave(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +128,8 @@ func (w *writer) inTurn(ctx context.Context, id string, r request) error {
 	return w.carryOut(ctx, id, r)
 }
 
-// admit returns an error when the snapshot may be wrong. For an increase it also returns an error when no replica leads, and when
-// this replica has answered with a size that another replica had already changed.
+// admit returns an error when the snapshot may be wrong. For an increase it also returns an error when no replica leads, or when
+// this replica has answered with an old size because another replica had changed the size.
 func (w *writer) admit(ctx context.Context, id string, r request) error {
 	if _, err := w.store.entry(id); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (w *writer) admit(ctx context.Context, id string, r request) error {
 	return w.freshness.checkLeader()
 }
 
-// carryOut writes the change, and tries again after conflicts. Once begun, it finishes even when the caller disconnects: a
-// caller that has given up must be able to rely on all or nothing (CA-C12, C77). The caller holds the group's lock.
+// carryOut writes the change, and tries again after conflicts. It finishes even when the caller disconnects, so that a change is
+// made completely or not at all (CA-C12, C77). The caller holds the group's lock.
 func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
@@ -173,7 +173,7 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	return model.Refusef(model.Unavailable, "changing %s: other clients changed it %d times in a row; this call changed nothing", id, conflicts)
 }
 
-// attempt decides on the group in one snapshot, and writes the change unless the object has changed since.
+// attempt decides on the change from one snapshot of the group, and writes it unless the group's object has changed since.
 func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group, r request) error {
 	if err := rollout.CheckSize(g.Owner.Replicas); err != nil {
 		return model.Refusef(model.FailedPrecondition, "changing %s: %v", g.ID, err)

@@ -91,7 +91,7 @@ func TestTheWireFormatIsClusterAutoscalers(t *testing.T) {
 	if got := string(file.Package()); got != pkg {
 		t.Errorf("CA-C10 the package is %q, cluster-autoscaler calls %q", got, pkg)
 	}
-	t.Run("every message has exactly the fields of the table (CA-C10)", func(t *testing.T) {
+	t.Run("every message has exactly the fields of cluster-autoscaler 1.25 to 1.37 (CA-C10)", func(t *testing.T) {
 		got := map[string][]string{}
 		for i := range file.Messages().Len() {
 			m := file.Messages().Get(i)
@@ -106,7 +106,7 @@ func TestTheWireFormatIsClusterAutoscalers(t *testing.T) {
 			t.Errorf("fields (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("the service has the 15 unary methods (CA-C10)", func(t *testing.T) {
+	t.Run("the service has exactly cluster-autoscaler's 15 unary methods (CA-C10)", func(t *testing.T) {
 		service := file.Services().ByName("CloudProvider")
 		var got []string
 		for i := range service.Methods().Len() {
@@ -120,7 +120,7 @@ func TestTheWireFormatIsClusterAutoscalers(t *testing.T) {
 			t.Errorf("methods (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("the states of an instance have upstream's numbers", func(t *testing.T) {
+	t.Run("the states of an instance have cluster-autoscaler's numbers", func(t *testing.T) {
 		want := map[int32]string{0: "unspecified", 1: "instanceRunning", 2: "instanceCreating", 3: "instanceDeleting"}
 		if diff := cmp.Diff(want, proto.InstanceStatus_InstanceState_name); diff != "" {
 			t.Errorf("states (-want +got):\n%s", diff)
@@ -154,8 +154,8 @@ func relative(d protoreflect.Descriptor) string {
 	return full
 }
 
-// embedded returns the bytes of a message whose field number holds body as an embedded message. A client that is compiled
-// against the Kubernetes types writes and reads the field in this form.
+// embedded encodes a message in which the field with the given number contains body as an embedded message. Clients that are
+// compiled against the Kubernetes types write and read the field in this form.
 func embedded(number protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), body)
 }
@@ -208,7 +208,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s", got)
 		}
 	})
-	t.Run("a client with an embedded Node reads the Node from the bytes in field 1 (CA-C10)", func(t *testing.T) {
+	t.Run("a client that expects a Node in field 1 reads it from the bytes that drover sends in field 1 (CA-C10)", func(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "template"}}
 		body, err := node.Marshal()
 		if err != nil {
@@ -228,7 +228,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("field %d holds node %q", number, got.Name)
 		}
 	})
-	t.Run("an unknown field is ignored (CA-C09)", func(t *testing.T) {
+	t.Run("an unknown field in a client's request is ignored (CA-C09)", func(t *testing.T) {
 		var req proto.NodeGroupTargetSizeRequest
 		if err := gproto.Unmarshal(append(embedded(1, []byte("g")), embedded(99, []byte("later"))...), &req); err != nil || req.GetId() != "g" {
 			t.Errorf("read %q, error %v", req.GetId(), err)

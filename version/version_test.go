@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestTheShownVersionAndCommit(t *testing.T) {
+func TestWhichVersionAndCommitDroverShows(t *testing.T) {
 	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: version}, Settings: settings}
 	}
@@ -19,7 +19,7 @@ func TestTheShownVersionAndCommit(t *testing.T) {
 		info            *debug.BuildInfo
 		want            string
 	}{
-		{"a release shows the version and the commit that the linker set", "v1.2.3", "4567def", built("v0.0.0-2026", revision), "drover v1.2.3 (commit 4567def, go1.26.0)"},
+		{"a release shows the version and the commit that the linker has set", "v1.2.3", "4567def", built("v0.0.0-2026", revision), "drover v1.2.3 (commit 4567def, go1.26.0)"},
 		{"go install at a version shows that version and an unknown commit", "", "", built("v1.2.3"), "drover v1.2.3 (commit unknown, go1.26.0)"},
 		{"go build in the repository shows the module's version and the commit", "", "", built("v1.2.4-0.2026", revision), "drover v1.2.4-0.2026 (commit 0123abc, go1.26.0)"},
 		{"go build with changed files shows a dirty commit", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
@@ -39,7 +39,7 @@ func TestTheShownVersionAndCommit(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("the user agent has the name drover before the slash, which Kubernetes takes for the name of the writer", func(t *testing.T) {
+	t.Run("the user agent begins with drover/, so Kubernetes records drover as the field manager of its writes", func(t *testing.T) {
 		if name, _, _ := strings.Cut(UserAgent(), "/"); name != "drover" {
 			t.Errorf("the user agent is %q", UserAgent())
 		}

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The keys in the data of the two Secrets, in addition to tls.crt and tls.key.
+// The keys in the data of drover's own Secret and of the autoscaler's Secret, in addition to tls.crt and tls.key.
 const (
 	// authoritiesKey holds the certificates of all trusted authorities, the oldest first.
 	authoritiesKey = corev1.ServiceAccountRootCAKey

@@ -11,9 +11,9 @@ const (
 	day  = 24 * time.Hour
 	year = 365 * day
 
-	// serverLife and clientLife are how long the two certificates are valid. Each is renewed after two thirds of its life. The
-	// autoscaler reads its files once, at its start: even if it starts just before its certificate is renewed, it can run for
-	// another year.
+	// serverLife is how long the server's certificate is valid, and clientLife how long the autoscaler's is valid. Each is renewed
+	// after two thirds of its life. The autoscaler reads its files only when it starts. If it starts just before its certificate
+	// is renewed, the certificate that it has read is valid for another year.
 	serverLife = year
 	clientLife = 3 * year
 	// authorityLife is how long an authority is valid. A new authority is created after two thirds of this time.
@@ -69,9 +69,9 @@ func authorityDue(valid []authority, now time.Time) string {
 	return ""
 }
 
-// signer returns the authority that signs new certificates. That is the oldest authority that outlives a new certificate; a
-// younger one takes over when it has been trusted for the time overlap. valid are the authorities that are valid now, the oldest
-// first. At least one of them has a private key.
+// signer returns the authority that signs new certificates: the oldest one, until a younger one has been trusted for the time
+// overlap. When an authority would expire before a new client certificate, signer takes the next younger one. valid are the
+// authorities that are valid now, the oldest first. At least one of them has a private key.
 func signer(valid []authority, now time.Time) authority {
 	var chosen authority
 	for _, a := range valid {
@@ -117,9 +117,10 @@ func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
 	})
 }
 
-// namesFor returns the names of a new certificate; before is the certificate that it replaces. Until before is old enough to be
-// renewed, the new certificate keeps its names, because another replica, of another version or with other flags, may want them.
-// Otherwise the two replicas would replace each other's certificates endlessly.
+// namesFor returns the names of a new certificate that replaces the certificate before; before is nil when there is none.
+// Besides the names that w wants, the new certificate keeps the names of before, unless before is old enough to be renewed:
+// another replica, of another version or with other flags, may want those names. Without them, the two replicas would replace
+// each other's certificates endlessly.
 func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	names := slices.Clone(w.names)
 	if before != nil && !aged(before.cert, now) {

@@ -25,7 +25,7 @@ func made(t *testing.T, years float64) authority {
 
 func withoutKey(a authority) authority { return authority{cert: a.cert, key: crypto.Signer(nil)} }
 
-func TestWhenAnAuthorityIsDueForRenewal(t *testing.T) {
+func TestWhenACertificateAuthorityIsDueForRenewal(t *testing.T) {
 	first, second := made(t, 0), made(t, 10)
 	for _, tc := range []struct {
 		name string
@@ -37,9 +37,9 @@ func TestWhenAnAuthorityIsDueForRenewal(t *testing.T) {
 		{"a new authority is not due", []authority{first}, at(0), ""},
 		{"an authority with more than a third of its life left is not due", []authority{first}, at(9.99), ""},
 		{"an authority with a third of its life left is due", []authority{first}, at(10), "two thirds of the authority's life are over"},
-		{"an old authority beside a new authority is not due", []authority{second, first}, at(12), ""},
+		{"an old authority is not due when a newer authority exists", []authority{second, first}, at(12), ""},
 		{"an expired authority is due", []authority{first}, at(15.01), "there is no valid authority"},
-		{"an authority that becomes valid in a year is due", []authority{made(t, 1)}, at(0), "there is no valid authority"},
+		{"an authority that only becomes valid in a year is due", []authority{made(t, 1)}, at(0), "there is no valid authority"},
 		{"an authority without a key is due", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestWhenAnAuthorityIsDueForRenewal(t *testing.T) {
 	}
 }
 
-func TestWhichAuthoritySignsCertificates(t *testing.T) {
+func TestWhichCertificateAuthoritySignsCertificates(t *testing.T) {
 	first, second, late := made(t, 0), made(t, 10), made(t, 13)
 	for _, tc := range []struct {
 		name string
@@ -59,9 +59,9 @@ func TestWhichAuthoritySignsCertificates(t *testing.T) {
 		want authority
 	}{
 		{"the only authority signs from its first moment", []authority{first}, at(0), first},
-		{"the older authority signs until the younger has been trusted for long enough", []authority{first, second}, at(11), first},
-		{"the younger authority signs once it has been trusted for long enough", []authority{second, first}, at(11.1), second},
-		{"the younger authority signs at once when the older would expire before the certificate", []authority{first, late}, at(13), late},
+		{"the older of two authorities signs until the younger has been trusted for 395 days", []authority{first, second}, at(11), first},
+		{"the younger of two authorities signs once it has been trusted for 395 days", []authority{second, first}, at(11.1), second},
+		{"the younger of two authorities signs at once when the older expires before the new certificate would", []authority{first, late}, at(13), late},
 		{"the authority with a key signs, not a younger authority without a key", []authority{first, withoutKey(second)}, at(12), first},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -96,10 +96,10 @@ func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 		{"a certificate with more than a third of its life left is not due", server, cert, []authority{other, first}, at(0.66), ""},
 		{"a certificate with less than a third of its life left is due", server, cert, []authority{first}, at(0.67), "two thirds of its life are over"},
 		{"a certificate of an authority that is not trusted is due", server, cert, []authority{other}, at(0), "no trusted authority has signed it"},
-		{"a server's certificate is due when a client's certificate is wanted", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
+		{"a server certificate in the place of a client certificate is due", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
 		{"a certificate that is not valid yet is due", server, cert, []authority{first}, at(-1), "it is not valid yet"},
 		{"a certificate that lacks a wanted name is due", more, cert, []authority{first}, at(0), "it lacks the name drover.example"},
-		{"a certificate with another common name is due", renamed, cert, []authority{first}, at(0), "its name is not drover.example"},
+		{"a certificate whose common name is not the wanted name is due", renamed, cert, []authority{first}, at(0), "its name is not drover.example"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := tc.wanted.due(tc.have, tc.trusted, tc.now); got != tc.want {
@@ -109,7 +109,7 @@ func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 	}
 }
 
-func TestWhichNamesARenewedCertificateHas(t *testing.T) {
+func TestWhichNamesANewCertificateHas(t *testing.T) {
 	before, err := wanted{commonName: "a", life: serverLife}.make(made(t, 0), []string{"old.example", "a.example"}, at(0))
 	if err != nil {
 		t.Fatal(err)
@@ -122,8 +122,8 @@ func TestWhichNamesARenewedCertificateHas(t *testing.T) {
 		want   []string
 	}{
 		{"the first certificate has the wanted names", nil, at(0), []string{"a.example", "new.example"}},
-		{"unwanted names of a young certificate stay, because another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
-		{"unwanted names of an old certificate are left out", before, at(0.7), []string{"a.example", "new.example"}},
+		{"the successor of a young certificate keeps its unwanted names, because another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
+		{"the successor of an old certificate does not have its unwanted names", before, at(0.7), []string{"a.example", "new.example"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := w.namesFor(tc.before, tc.now); !slices.Equal(got, tc.want) {

@@ -32,11 +32,12 @@ const serverName = "drover"
 
 // Options are the dependencies and settings of a [Keeper].
 type Options struct {
-	// Client reads and writes Secrets on the API server itself, never from a cache.
+	// Client reads Secrets from the API server itself, never from a cache, and writes them.
 	Client client.Client
 	// Own is drover's Secret, with the authorities, their keys and the server's certificate.
 	Own types.NamespacedName
-	// Autoscaler is the Secret that the autoscaler mounts: its certificate and key, and the authorities' certificates.
+	// Autoscaler is the Secret that the autoscaler mounts. It holds the autoscaler's certificate and key, and the authorities'
+	// certificates.
 	Autoscaler types.NamespacedName
 	// Names are the DNS names and IP addresses under which the autoscaler calls drover; at least one.
 	Names []string
@@ -45,9 +46,9 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Keeper keeps the certificates in the Secrets up to date and holds those of the server in memory. It is a runnable of a
+// Keeper keeps the certificates in the Secrets up to date, and holds the server's certificate in memory. It is a runnable of a
 // controller-runtime manager and runs on every replica: when several replicas create a certificate at the same time, the first
-// write wins, and the others read it.
+// write wins, and the other replicas read that certificate.
 type Keeper struct {
 	Options
 	expiry  *prometheus.GaugeVec
@@ -76,7 +77,7 @@ func New(o Options) *Keeper {
 	return k
 }
 
-// NeedLeaderElection reports false: every replica serves, and any of them creates missing certificates.
+// NeedLeaderElection reports false: every replica serves the autoscaler, and every replica may create missing certificates.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
 // Ready returns a channel that is closed when the Keeper has a certificate.
@@ -92,7 +93,7 @@ func (k *Keeper) Server() (*tls.Certificate, error) {
 	return nil, errNone
 }
 
-// Clients returns the authorities that must have signed a client's certificate.
+// Clients returns the trusted authorities. One of them must have signed a client's certificate.
 func (k *Keeper) Clients() (*x509.CertPool, error) {
 	if s := k.current.Load(); s != nil {
 		return s.clients, nil
@@ -115,7 +116,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// look brings both Secrets up to date. It logs an error unless the last check failed with the same error.
+// look brings drover's Secret and the autoscaler's Secret up to date. It logs an error unless the last check failed with the
+// same error.
 func (k *Keeper) look(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -161,7 +163,7 @@ func (k *Keeper) keepAutoscalers(ctx context.Context, trusted []authority) error
 	})
 }
 
-// serve makes new connections use the certificate and the authorities in now.
+// serve makes the server use the certificate and the authorities of the given content for new connections.
 func (k *Keeper) serve(now ownContent) {
 	s := &served{
 		certificate: tls.Certificate{Certificate: [][]byte{now.server.cert.Raw}, PrivateKey: now.server.key, Leaf: now.server.cert},

@@ -100,7 +100,7 @@ func (w *world) connects(a mounted, k *Keeper) error {
 	return errors.Join(client, of)
 }
 
-func TestAKeeperCreatesBothSecrets(t *testing.T) {
+func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 	w := newWorld(t, fake.NewFakeClient())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(w.keeper.expiry)
@@ -123,12 +123,12 @@ func TestAKeeperCreatesBothSecrets(t *testing.T) {
 			t.Errorf("the autoscaler's name is %q", cn)
 		}
 	})
-	t.Run("the autoscaler and drover accept each other", func(t *testing.T) {
+	t.Run("the autoscaler and drover accept each other's certificates", func(t *testing.T) {
 		if err := w.connects(w.mounted(), w.keeper); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("no Secret is written while no certificate is due", func(t *testing.T) {
+	t.Run("no Secret is written while no certificate is due for renewal", func(t *testing.T) {
 		before, theirs := w.secret(own), w.secret(autoscalers)
 		w.clock.Step(100 * day)
 		w.look()
@@ -136,7 +136,7 @@ func TestAKeeperCreatesBothSecrets(t *testing.T) {
 			t.Error("a Secret was written")
 		}
 	})
-	t.Run("another replica serves the same certificate", func(t *testing.T) {
+	t.Run("another replica of drover serves the same certificate", func(t *testing.T) {
 		k := w.another()
 		if err := k.look(t.Context()); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestAKeeperCreatesBothSecrets(t *testing.T) {
 			t.Error("it serves another certificate")
 		}
 	})
-	t.Run("the metric shows when each certificate ends", func(t *testing.T) {
+	t.Run("the metric shows when each certificate and the authority expire", func(t *testing.T) {
 		for which, end := range map[string]time.Time{"server": origin.Add(serverLife), "autoscaler": origin.Add(clientLife), "authority": origin.Add(authorityLife)} {
 			if got := testutil.ToFloat64(w.keeper.expiry.WithLabelValues(which)); got != float64(end.Unix()) {
 				t.Errorf("%s ends at %v, want %v", which, got, end.Unix())
@@ -243,13 +243,16 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 	}
 }
 
-func TestAReplicaWhoseWriteOfTheSecretsConflicts(t *testing.T) {
+func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// there is true when the Secrets exist before the test.
 		there bool
-	}{{"another replica has created the Secrets in between", false}, {"another replica has changed the Secrets in between", true}} {
-		t.Run(tc.name+", so the replica serves the stored certificate", func(t *testing.T) {
+	}{
+		{"a replica serves the stored certificate when another replica creates the Secrets first", false},
+		{"a replica serves the stored certificate when another replica changes the Secrets first", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			var w *world
 			meddle := true
 			other := func() {
@@ -290,7 +293,7 @@ func TestAReplicaWhoseWriteOfTheSecretsConflicts(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the error contains the number of conflicts when another client never stops writing", func(t *testing.T) {
+	t.Run("a replica returns an error with the number of conflicts when every write conflicts", func(t *testing.T) {
 		w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				return apierrors.NewAlreadyExists(corev1.Resource("secrets"), own.Name)
@@ -302,7 +305,7 @@ func TestAReplicaWhoseWriteOfTheSecretsConflicts(t *testing.T) {
 	})
 }
 
-func TestAKeeperServesTheCertificateThatItHasReadWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestDroverServesTheLastCertificateThatItReadWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	refused := errors.New("refused")
 	var away error
 	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

@@ -10,7 +10,7 @@ import (
 // An autoscaler reads its files once, at its start. In this test an autoscaler starts every five days for 25 years. drover
 // checks equally often, and a second replica once a month. For a year from its start, each autoscaler and both replicas
 // must accept each other.
-func TestAutoscalersCanConnectForTwentyFiveYears(t *testing.T) {
+func TestAutoscalersCanConnectDuringTwentyFiveYearsOfRenewals(t *testing.T) {
 	w := newWorld(t, fake.NewFakeClient())
 	w.look()
 	second := w.another()

@@ -18,11 +18,11 @@ import (
 // annotation marks a Secret whose content drover has created and may change.
 const annotation = v1alpha1.Prefix + "grpc-certificates"
 
-// attempts is how many times in a row a Secret is read and written after conflicts.
+// attempts is how many times drover tries to write a Secret when other clients write the Secret at the same time.
 const attempts = 5
 
-// keep reads a Secret, calls bring with its data, and writes the Secret. bring changes the data, and returns the changes with the
-// reason of each; when it returns none, keep writes nothing.
+// keep reads a Secret, calls bring with the Secret's data, and writes the Secret. bring changes the data and returns the reason
+// of each change. When bring returns no reason, keep writes nothing.
 //
 // Errors: the Secret cannot be read or written, or has content that drover has not created. The errors name the Secret.
 func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {

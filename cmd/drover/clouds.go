@@ -26,7 +26,7 @@ type namedCloud struct {
 
 // clouds is the registry of clouds. It implements [cloud.Cloud]: each call goes to the cloud that the Machine's provider ID
 // names, or else to the cloud that its provider spec or its MachineClass names. The first cloud is the default. It also receives
-// the calls for unknown names, and refuses them: it parses the documents, so it can report which document has the unknown name.
+// the calls for an unknown cloud, and returns an error that shows which document has the unknown name.
 type clouds struct {
 	list []namedCloud
 	// reader reads MachineClasses.

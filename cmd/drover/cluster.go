@@ -39,8 +39,8 @@ func tuned(config *rest.Config) *rest.Config {
 	// make a thousand new Machines wait for each other. The number of workers bounds the number of concurrent requests.
 	config.QPS = -1
 	config.UserAgent = version.UserAgent()
-	// At every write the API server warns about finalizers without a domain. The finalizers have machine-controller's names,
-	// which drover keeps so that either program can finish the other's work.
+	// drover's finalizers have machine-controller's names, so that each program can finish what the other one has begun. These
+	// names have no domain, and the API server would warn about that at every write.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config
 }

@@ -26,11 +26,11 @@ func TestClusterIDIsWrittenOnce(t *testing.T) {
 	}{
 		{"the first start without the flag stores the UID of kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
 		{"the first start stores the ID of the flag --cluster-id", []client.Object{system}, "prod", "prod", ""},
-		{"a later start keeps the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
+		{"a later start without the flag uses the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
 		{"a later start accepts a --cluster-id that equals the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "prod", "prod", ""},
 		{"a --cluster-id that differs from the stored ID is refused", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
 		{"a stored ConfigMap that lacks the ID is refused", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},
-		{"a missing namespace kube-system is an error", nil, "", "", "reading namespace kube-system"},
+		{"the first start fails when the namespace kube-system is missing", nil, "", "", "reading namespace kube-system"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-func TestTheConfiguredCloudIsReadFromOnePlace(t *testing.T) {
+func TestWhereDroverReadsTheConfiguredCloud(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -33,18 +33,18 @@ func TestTheConfiguredCloudIsReadFromOnePlace(t *testing.T) {
 		endpoint, user string
 		ca, wantErr    string
 	}{
-		{"reads the environment when no clouds.yaml is given", func(*options) {}, env, "https://env", "env", "", ""},
-		{"returns no credentials when no cloud is configured", func(*options) {}, nil, "", "", "", ""},
-		{"reads only the file when file and environment are both given", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
-		{"reads the CA bundle that the flag names", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
-		{"refuses a cloud that the file does not have", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
-		{"refuses a missing clouds.yaml", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
+		{"reads the environment variables when no clouds.yaml is given", func(*options) {}, env, "https://env", "env", "", ""},
+		{"has no credentials when no cloud is configured", func(*options) {}, nil, "", "", "", ""},
+		{"reads only clouds.yaml when clouds.yaml and environment variables are given", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
+		{"reads the CA bundle that --cloud-ca names", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
+		{"refuses the name of a cloud that clouds.yaml does not contain", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
+		{"refuses the path of a clouds.yaml that does not exist", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
 		{"refuses the name of a cloud without a clouds.yaml", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
-		{"refuses a missing CA bundle", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
-		{"refuses a CA bundle without a certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
-		{"refuses a CA bundle of the environment without a certificate (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
+		{"refuses the path of a CA bundle that does not exist", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
+		{"refuses a CA bundle in --cloud-ca without a certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
+		{"refuses a CA bundle in OS_CACERT without a certificate (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("drover "+tt.name, func(t *testing.T) {
 			o := defaults()
 			tt.set(o)
 			got, err := credentialsFrom(o, func(name string) string { return tt.env[name] })

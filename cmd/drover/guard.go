@@ -59,8 +59,8 @@ func addGuards(w *wiring, o *options) (err error) {
 	return nil
 }
 
-// trust returns the reason why data from the API servers may be stale, and the time since which the data has been current
-// again. The reason is empty when the data is not stale.
+// trust returns the reason why data from the API servers may be stale; empty when it is not. It also returns when the data last
+// became current again.
 func (w *wiring) trust() (stale string, since time.Time) {
 	state := w.reach.State()
 	if state.Frozen {

@@ -47,7 +47,7 @@ func TestHoldsOfTheMassDeletionGuardAreStored(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("an unreadable stored hold is an error that names the remedy (F-16)", func(t *testing.T) {
+	t.Run("a stored hold that cannot be parsed is an error that asks the user to delete its key (F-16)", func(t *testing.T) {
 		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsName(openstack.HoldsKey{Project: "p1", Region: "west"})}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
 		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
 		if _, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "west"}); err == nil || !strings.Contains(err.Error(), "delete the key") {

@@ -40,12 +40,13 @@ type lease struct {
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent. It is zero while this process does not hold the lease.
 	renewed time.Time
-	// before is when another holder last renewed the lease, as far as this process has read; zero when it has read no other holder.
-	// since is when this process took the lease; zero when it has not.
+	// before is when another holder last renewed the lease; zero when this process has not seen another holder. since is when this
+	// process took the lease; zero when it has not.
 	before, since time.Time
 }
 
-// newLease returns the lock, which also holds machine-controller's lease. It returns nil without leader election.
+// newLease returns the lock of the leader election. With the flag for machine-controller's lease, the lock also holds that
+// lease. newLease returns nil without leader election.
 func newLease(config *rest.Config, o *options) (*lease, error) {
 	if !o.leader || o.observe {
 		return nil, nil

@@ -51,7 +51,7 @@ func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 		}, true},
-		{"a lease is not fresh after half of its life", func(l *lease, k *lock) {
+		{"a lease that was renewed is not fresh after half of its life", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh + time.Nanosecond))
 		}, false},
@@ -59,7 +59,7 @@ func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 			k.takes = leaseFresh + time.Second
 			renew(l)
 		}, false},
-		{"a failed renewal does not make the lease fresh", func(l *lease, k *lock) {
+		{"a lease whose last renewal failed is not fresh after half of its life", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 			k.err, k.takes = errors.New("conflict"), time.Second
@@ -70,12 +70,12 @@ func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 			k.holder = "another"
 			_, _, _ = l.Get(context.Background())
 		}, false},
-		{"a lease that this process holds stays fresh when it is read", func(l *lease, k *lock) {
+		{"a fresh lease stays fresh when a read shows that this process still holds it", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "us"
 			_, _, _ = l.Get(context.Background())
 		}, true},
-		{"a lease stays fresh when reading it fails", func(l *lease, k *lock) {
+		{"a fresh lease stays fresh when reading it fails", func(l *lease, k *lock) {
 			renew(l)
 			k.holder, k.err = "another", errors.New("no route to host")
 			_, _, _ = l.Get(context.Background())

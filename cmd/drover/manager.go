@@ -69,9 +69,9 @@ func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}}
 }
 
-// watchEarly starts some watches on every replica. Otherwise only the leader would start them, at its first read. They are
-// watches of kinds with few objects. Thus a new leader's first reconciles do not wait for a watch to begin, which takes more
-// than a second when the API server has no watch of that kind yet. A kind that is not installed is not watched.
+// watchEarly starts the watches of kinds with few objects on every replica, not only on the leader at its first read. Thus a
+// new leader's first reconciles do not wait for a watch to begin. That takes more than a second when the API server has no
+// watch of the kind yet. watchEarly ignores kinds that are not installed.
 func watchEarly(ctx context.Context, mgr manager.Manager) error {
 	for _, kind := range []client.Object{&v1alpha1.MachineClass{}, &v1alpha1.Cluster{}} {
 		_, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))

@@ -41,8 +41,8 @@ func newTrimmer(c clock.WithTicker) *trimmer {
 	return &trimmer{clock: c, held: held, trim: debug.FreeOSMemory}
 }
 
-// addTrimmer adds the trimmer, unless other drovers run in this process. In virtual time the trimmer would collect garbage once
-// for every simulated minute.
+// addTrimmer adds the trimmer, unless other drovers have run in this process. That is so in tests in virtual time: there the
+// trimmer would collect garbage once for every simulated minute.
 func addTrimmer(mgr manager.Manager, around surroundings) error {
 	if around.several {
 		return nil

@@ -50,8 +50,8 @@ type observer struct {
 // wiring holds the manager, the target cluster and the checks that the parts of drover share. With --observe, its clients and
 // clouds write nothing.
 type wiring struct {
-	// controllers and groups are the manager of the control cluster. In observe mode a write of the controllers returns success, and
-	// a write of the node groups returns errObserving.
+	// controllers and groups both wrap the manager of the control cluster, for the controllers and for the node groups. In observe
+	// mode a write of the controllers returns success, and a write of the node groups returns errObserving.
 	controllers, groups manager.Manager
 	// target is the cluster with the Nodes. It is the control cluster, unless a flag names another.
 	target   cluster.Cluster
@@ -77,9 +77,9 @@ func (o *observer) refuseWrites(config *rest.Config) {
 	}
 }
 
-// newWiring returns the wiring for the manager and, unless it is nil, the target cluster. w is the observer; it is nil outside of
-// observe mode. In observe mode the decisions are served over HTTP, and the node groups refuse increases, because no controller
-// would create the Machines.
+// newWiring returns the wiring for the manager of the control cluster and for the target cluster. target is nil when the control
+// cluster is also the target cluster. w is the observer; it is nil outside of observe mode. In observe mode the decisions are
+// served over HTTP, and the node groups refuse increases, because no controller would create the Machines.
 func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring, error) {
 	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
 	if w != nil {

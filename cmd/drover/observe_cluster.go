@@ -176,8 +176,8 @@ func nameOf(o client.Object) string {
 	return kind + " " + name
 }
 
-// refusing is a RoundTripper that refuses every write to the API server, in case one of the wrappers above does not cover a
-// client. It answers Events as if they had been accepted.
+// refusing is a RoundTripper that refuses every write to the API server. It catches the writes of clients that observedManager
+// and observedTarget do not cover. It answers Events as if the API server had accepted them.
 type refusing struct {
 	next     http.RoundTripper
 	observer *observer

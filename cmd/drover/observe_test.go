@@ -119,7 +119,7 @@ func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[
 	return page.Decisions
 }
 
-func TestObserveWritesNothing(t *testing.T) {
+func TestDroverInObserveModeWritesNothing(t *testing.T) {
 	cluster, c := watched(t)
 	cloud := sim.New(sim.Config{Seed: sim.SeedMetaKube})
 	must(t, cloud.Start(t.Context()))
@@ -132,7 +132,7 @@ func TestObserveWritesNothing(t *testing.T) {
 		"apply status":                           "MachineDeployment kube-system/pool",
 	})
 
-	t.Run("no part of drover sends a write to the API server", func(t *testing.T) {
+	t.Run("drover sends no write request to the API server", func(t *testing.T) {
 		requests, err := cluster.Requests()
 		must(t, err)
 		read := 0
@@ -149,7 +149,7 @@ func TestObserveWritesNothing(t *testing.T) {
 			t.Error("it has read nothing: is this drover's name?")
 		}
 	})
-	t.Run("drover sends no write to the cloud", func(t *testing.T) {
+	t.Run("drover sends no write call to the cloud", func(t *testing.T) {
 		asked := 0
 		for _, call := range cloud.Calls() {
 			asked++

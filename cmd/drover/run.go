@@ -197,7 +197,8 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	return nil
 }
 
-// newSource returns the source of user data, and adds the collection of the objects that it leaves behind.
+// newSource returns the source of user data. It also adds the Collector to the manager, which deletes bootstrap tokens that are
+// no longer needed.
 func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Source, error) {
 	site, err := o.nodes.readSite()
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// TestCertificatesThatDroverMakes runs two replicas that start at the same time, under drover's own roles.
-func TestCertificatesThatDroverMakes(t *testing.T) {
+// TestTheAuthorityOfDroversCertificatesCanBeReplaced runs two replicas that start at the same time, under drover's own roles.
+func TestTheAuthorityOfDroversCertificatesCanBeReplaced(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	must(t, deploy.Apply(t.Context(), p.client))
@@ -37,7 +37,7 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 			t.Errorf("a client without a certificate: %v", err)
 		}
 	}
-	t.Run("after the commands for a new authority, drover refuses the old client files and accepts the new client files", func(t *testing.T) {
+	t.Run("after the documented commands, drover accepts the new client certificate and refuses the old one", func(t *testing.T) {
 		p := p.in(t)
 		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
 		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {
@@ -93,24 +93,24 @@ func refresh(t *testing.T, address string, creds credentials.TransportCredential
 	return err
 }
 
-func TestOptionsOfTheCertificates(t *testing.T) {
+func TestFlagsForTheCertificatesThatDroverMakes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		set  func(*options)
 		want string // part of the message; empty means that the flags are valid
 	}{
-		{"accepts --grpc-self-signed alone", func(*options) {}, ""},
-		{"refuses a client Secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},
-		{"refuses an invalid namespace of the client Secret", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
-		{"refuses an invalid name of drover's own Secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
-		{"refuses drover's own Secret as the client Secret", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
-		{"accepts DNS names and IP addresses as server names", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
-		{"refuses a URL as a server name", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
-		{"refuses allowed clients without the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
-		{"accepts allowed clients with the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
+		{"accepts --grpc-self-signed without other flags", func(*options) {}, ""},
+		{"refuses a --grpc-client-secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},
+		{"refuses a --grpc-client-secret with an invalid namespace", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
+		{"refuses an invalid name of a Secret in --grpc-secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
+		{"refuses drover's own Secret as --grpc-client-secret", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
+		{"accepts DNS names and IP addresses in --grpc-server-names", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
+		{"refuses a URL in --grpc-server-names", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
+		{"refuses --grpc-allowed-clients without the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
+		{"accepts --grpc-allowed-clients with the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
 		{"refuses --grpc-insecure together with --grpc-self-signed", func(o *options) { o.grpcInsecure = true }, "--grpc-insecure cannot be combined"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("drover "+tt.name, func(t *testing.T) {
 			o := defaults()
 			o.certs.selfSigned = true
 			tt.set(o)
@@ -120,7 +120,7 @@ func TestOptionsOfTheCertificates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the server's certificate has the names of drover's Service", func(t *testing.T) {
+	t.Run("drover's certificate has the DNS names of drover's Service when no other names are given", func(t *testing.T) {
 		o := defaults()
 		want := []string{"drover.own.svc", "drover.own", "drover.own.svc.example.org"}
 		if got := o.certs.serverNames("own", "example.org"); !slices.Equal(got, want) {

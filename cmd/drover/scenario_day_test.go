@@ -35,7 +35,7 @@ const dayRetry = 6 * time.Second
 
 // This test simulates a day of a cluster in virtual time, with drover connected as in this package: see package day. The
 // test has a process of its own, because the drovers of a day share global registries with those of other tests.
-func TestADay(t *testing.T) {
+func TestDroverRunsForASimulatedDay(t *testing.T) {
 	if !ownProcess(t) {
 		return
 	}
@@ -50,7 +50,7 @@ func TestADay(t *testing.T) {
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	synctest.Test(t, func(t *testing.T) { day.Play(t, playedDrover) })
-	t.Run("drover registers every metric that the source declares", testEveryMetricIsRegistered)
+	t.Run("during the day drover registers every metric that its source declares", testEveryMetricIsRegistered)
 }
 
 // unregistered are the metrics that drover does not register with the flags of the simulated day.

@@ -21,7 +21,7 @@ func TestTheFlagsPage(t *testing.T) {
 	if *writePage {
 		must(t, os.WriteFile(flagsPage, []byte(want), 0o644))
 	}
-	t.Run("docs/flags.md lists every flag, with its default and what it does (F-46)", func(t *testing.T) {
+	t.Run("docs/flags.md lists every flag, with its default and its meaning (F-46)", func(t *testing.T) {
 		got, err := os.ReadFile(flagsPage)
 		must(t, err)
 		if diff := cmp.Diff(want, string(got)); diff != "" {
@@ -36,7 +36,7 @@ func TestTheFlagsPage(t *testing.T) {
 			t.Errorf("it does not hold %q", row)
 		}
 	})
-	t.Run("docs/cluster-autoscaler.md calls grpcurl 1.9 with the socket as an address, without -unix (F-46)", func(t *testing.T) {
+	t.Run("docs/cluster-autoscaler.md passes the socket to grpcurl as unix:/// address, without -unix (F-46)", func(t *testing.T) {
 		page, err := os.ReadFile("../../docs/cluster-autoscaler.md")
 		must(t, err)
 		if !strings.Contains(string(page), "grpcurl -plaintext unix:///") || strings.Contains(string(page), "-unix ") {

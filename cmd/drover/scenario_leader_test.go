@@ -209,7 +209,7 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the second replica continues the creation within seconds after it became leader (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
+	t.Run("the second replica calls the cloud within 5 seconds after it became leader (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
 }
 
 // handOver takes the lease from its holder. It returns when the other replica has taken the lease.
@@ -258,7 +258,7 @@ func TestALeaderThatStopsWhileItCreatesServers(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGTERM))
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
-	t.Run("the leader's successor continues within seconds, and no server is requested twice (CAPI-56)", func(t *testing.T) {
+	t.Run("the next leader calls the cloud within 5 seconds, and no server is requested twice (CAPI-56)", func(t *testing.T) {
 		p.resumed(t, p.lease().Spec.AcquireTime.Time)
 		p.once(t, n)
 	})

@@ -61,7 +61,7 @@ func TestTheLeaseWhileTheAPIServerIsBusy(t *testing.T) {
 		go func() { _, _ = all.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{}) }()
 	}
 	s.stuck.Wait()
-	t.Run("the lease is renewed in time although hundreds of other calls wait for their answers (CAPI-55)", func(t *testing.T) {
+	t.Run("drover renews its lease in time although hundreds of its other calls wait for their answers (CAPI-55)", func(t *testing.T) {
 		record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: int(leaseLife / time.Second)}
 		must(t, l.Create(t.Context(), record))
 		for range 3 {

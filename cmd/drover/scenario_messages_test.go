@@ -20,8 +20,8 @@ import (
 // droverAccount is drover's user in a cluster with the shipped manifests.
 const droverAccount = "system:serviceaccount:drover:drover"
 
-// TestMessagesUnderDroversOwnRoles runs drover under the roles of deploy/rbac.
-func TestMessagesUnderDroversOwnRoles(t *testing.T) {
+// TestMessagesOfADroverWithTheShippedRoles runs drover under the roles of deploy/rbac.
+func TestMessagesOfADroverWithTheShippedRoles(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	must(t, deploy.Apply(t.Context(), p.client))
@@ -29,18 +29,18 @@ func TestMessagesUnderDroversOwnRoles(t *testing.T) {
 	must(t, p.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}))
 	cmd := p.replicaAs(droverAccount, []string{"system:authenticated"})
 
-	t.Run("a Machine whose Secret drover may not read names the Secret, the cause and the command that grants access (F-44)", func(t *testing.T) {
+	t.Run("the status of a Machine whose Secret is forbidden names the Secret and the command that grants access (F-44)", func(t *testing.T) {
 		p.in(t).forbiddenSecret(t, team)
 	})
 	t.Run("a message that is too long for an Event is complete in the status and cut in the Event (F-45)", func(t *testing.T) {
 		p.in(t).longMessage(t)
 	})
-	t.Run("every line of the log is JSON (F-46)", func(t *testing.T) {
+	t.Run("every line of drover's log is JSON (F-46)", func(t *testing.T) {
 		must(t, cmd.Process.Signal(syscall.SIGTERM))
 		_ = cmd.Wait()
 		jsonLines(t, cmd.Stdout.(*strings.Builder).String())
 	})
-	t.Run("the error that ends the process is JSON (F-46)", func(t *testing.T) {
+	t.Run("the error with which drover ends is logged as JSON (F-46)", func(t *testing.T) {
 		cmd := p.replica("ends", "--leader-elect=false", "--grpc-address=unix:///nowhere/deep/grpc")
 		_ = cmd.Wait()
 		log := cmd.Stdout.(*strings.Builder).String()

@@ -35,20 +35,20 @@ func TestASecondCloudThatImplementsTheCloudInterfaces(t *testing.T) {
 		name string
 		run  func(*testing.T, *v1alpha1.MachineDeployment)
 	}{
-		{"a node joins after a MachineDeployment was created", func(t *testing.T, d *v1alpha1.MachineDeployment) {
+		{"a Node joins after a MachineDeployment was created", func(t *testing.T, d *v1alpha1.MachineDeployment) {
 			must(t, r.client.Create(t.Context(), d))
 			r.settled(t, 1)
 		}},
-		{"the group grows by the autoscaler's protocol", r.grow},
-		{"the group shrinks by the autoscaler's protocol", r.shrink},
+		{"an increase through the autoscaler's protocol adds Nodes to the group", r.grow},
+		{"a deletion through the autoscaler's protocol removes Nodes from the group", r.shrink},
 		{"kubectl scale grows and shrinks the group", func(t *testing.T, d *v1alpha1.MachineDeployment) {
 			r.scale(t, d, 3)
 			r.settled(t, 3)
 			r.scale(t, d, 1)
 			r.settled(t, 1)
 		}},
-		{"a changed template replaces every node", r.roll},
-		{"a Machine without a set can be created and deleted", r.single},
+		{"a change of the template replaces every Node", r.roll},
+		{"a standalone Machine can be created and deleted", r.single},
 		{"a Machine with an unknown cloudProvider is Invalid, and its error names the known clouds", r.unknown},
 		{"no resource is left in the cloud, and no resource was created twice", r.clean},
 	} {

@@ -24,7 +24,7 @@ import (
 
 // 100 Machines as machine-controller leaves them: 2 have no server, 7 are being deleted, 1 names a server that belongs to
 // another Machine, 5 have a server without a Node, and 8 are in a rollout that was paused midway.
-func TestTakingOver(t *testing.T) {
+func TestDroverTakesOverFromMachineController(t *testing.T) {
 	t.Parallel()
 	l := newLegacy(t)
 	l.steal()
@@ -46,12 +46,12 @@ func TestTakingOver(t *testing.T) {
 	t.Run("drover does nothing while machine-controller renews its lease (MC-78)", func(t *testing.T) { on(t).idle(begun) })
 	stopped()
 	t.Run("drover takes over without a rollout, a duplicate server or a lost Machine (CAPI-54)", func(t *testing.T) { on(t).taken(was) })
-	t.Run("Events name the objects that drover does not touch (F-1, F-3)", func(t *testing.T) { on(t).named() })
+	t.Run("an Event names the Machine whose server belongs to another Machine (F-1, F-3)", func(t *testing.T) { on(t).named() })
 	now := l.look()
 	made, deleted := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}")
 	drover()
-	t.Run("machine-controller resumes its work with its old CRDs, and nothing changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
-	t.Run("drover takes over for the second time, and nothing changes (CAPI-54)", func(t *testing.T) { on(t).again(now) })
+	t.Run("machine-controller resumes its work with its old CRDs, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
+	t.Run("drover takes over for the second time, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).again(now) })
 	if m, d := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}"); m != made || d != deleted {
 		t.Errorf("on the way back and forth %d servers were made and %d deleted", m-made, d-deleted)
 	}

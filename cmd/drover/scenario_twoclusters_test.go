@@ -153,7 +153,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		t.Fatalf("the restored Machines are %v", copies)
 	}
 	second.replica("second", append(eager, "--cluster-id="+restored)...)
-	t.Run("the restored cluster reports each Machine's server as another cluster's, and creates no server (F-1)", func(t *testing.T) {
+	t.Run("a cluster restored from another's backup reports the servers as the other cluster's, and creates none (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		second.until("all say so", func() bool { return second.disowned() == 3 })
 		if n := len(first.cloud.Servers()); n != 3 {
@@ -166,7 +166,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		second.until("it has servers of its own", func() bool { return second.recorded() == 3 && len(second.serversOf(restored)) == 3 })
 		first.untouched(old, was)
 	})
-	t.Run("neither cluster's collector changes the other cluster's servers (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("the search for orphans of each cluster leaves the other cluster's servers unchanged (MCM-85, CAPI-59)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		own := second.serversOf(restored)
 		first.passes(4)
@@ -192,7 +192,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 
 // A cluster is restored beside the old cluster with all of drover's data, including the cluster id. It treats the old cluster's
 // servers as its own, and every server that the old cluster creates after the backup as a server without a Machine.
-func TestAClusterRestoredBesideTheOldClusterWithTheSameID(t *testing.T) {
+func TestAClusterRestoredBesideTheOldClusterWithTheSameClusterID(t *testing.T) {
 	t.Parallel()
 	flags := append(eager, "--cluster-id=same")
 	first := newPair(t)

@@ -35,7 +35,7 @@ func TestTheVersionOfTheBinary(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the first line of the log names version, commit and Go's release", func(t *testing.T) {
+	t.Run("the first line of drover's log names version, commit and Go's release", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), binary, "--grpc-address="+socketAddress(t), "--kubeconfig=/nowhere").CombinedOutput()
 		if err == nil {
 			t.Fatal("drover runs without a cluster")

@@ -28,7 +28,7 @@ func TestWhichAPIServersAreRefused(t *testing.T) {
 		{fakeVersion{git: "main"}, `reading the API server's version "main"`},
 		{fakeVersion{git: "unknown", err: errors.New("connection refused")}, "asking the API server for its version: connection refused"},
 	} {
-		t.Run(map[bool]string{true: "drover accepts an API server of version ", false: "drover refuses an API server of version "}[tt.want == ""]+tt.server.git, func(t *testing.T) {
+		t.Run("an API server of version "+tt.server.git+" is "+map[bool]string{true: "accepted", false: "refused"}[tt.want == ""], func(t *testing.T) {
 			err := checkServer(tt.server)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestDroverWaitsABoundedTimeForAProcessToStop(t *testing.T) {
+func TestDroverWaitsAtMost15SecondsForItsPartsToStop(t *testing.T) {
 	broken := errors.New("broken")
 	never := make(chan struct{})
 	for _, tt := range []struct {
@@ -18,10 +18,10 @@ func TestDroverWaitsABoundedTimeForAProcessToStop(t *testing.T) {
 		want  string // part of the error; empty means no error
 		took  time.Duration
 	}{
-		{"the error of a process that ends on its own is returned at once", func(context.Context) error { return broken }, "broken", 0},
-		{"no error is returned when a process stops at once on request", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
-		{"drover waits for a process that takes 9 s to stop", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
-		{"a process that never stops is abandoned after 15 s with an error", func(context.Context) error { <-never; return nil }, "not finished 15s after", time.Hour + stopTimeout},
+		{"drover ends at once with the error when its parts fail on their own", func(context.Context) error { return broken }, "broken", 0},
+		{"drover ends without an error when its parts stop at once after the signal", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
+		{"drover waits for parts that take 9 s to stop, and ends without an error", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
+		{"drover ends with an error after 15 s when its parts never stop", func(context.Context) error { <-never; return nil }, "not finished 15s after", time.Hour + stopTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -93,8 +93,8 @@ func newTarget(ctx context.Context, config *rest.Config) (*targetCluster, error)
 	if err != nil {
 		return nil, err
 	}
-	// A new leader's controllers fail when an informer that they make does not sync. These informers are made here, so that they
-	// are synced before there is a leader.
+	// A controller of a new leader fails when it makes an informer that does not sync. Therefore the informers are made here, so
+	// that they are synced before this replica can lead.
 	for _, k := range targetKinds {
 		if _, err := made.GetCache().GetInformer(ctx, k.object, cache.BlockUntilSynced(false)); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", k.object, err)

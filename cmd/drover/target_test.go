@@ -38,7 +38,7 @@ func TestATargetClusterThatDoesNotAnswerAtTheStart(t *testing.T) {
 	answers := func(page string, want int) func() bool {
 		return func() bool { return status(t, "http://"+health+page) == want }
 	}
-	t.Run("drover is alive but not ready, and does not take the lease", func(t *testing.T) {
+	t.Run("while the target cluster does not answer, drover is alive but not ready, and does not take the lease", func(t *testing.T) {
 		p := p.in(t)
 		p.until("drover is alive", answers("/healthz", http.StatusOK))
 		p.until("drover says that it is not ready", answers("/readyz", http.StatusInternalServerError))
@@ -46,7 +46,7 @@ func TestATargetClusterThatDoesNotAnswerAtTheStart(t *testing.T) {
 			t.Error("it holds the lease")
 		}
 	})
-	t.Run("when the target cluster answers, drover is ready and takes the lease", func(t *testing.T) {
+	t.Run("once the target cluster answers, drover is ready and takes the lease", func(t *testing.T) {
 		p := p.in(t)
 		must(t, target.StartAPIServer(t.Context()))
 		p.until("drover is ready", answers("/readyz", http.StatusOK))
@@ -122,7 +122,7 @@ func TestTheRESTMapperOfTheTargetCluster(t *testing.T) {
 	defer server.Close()
 	m, err := newTargetMapper(&rest.Config{Host: server.URL}, http.DefaultClient)
 	must(t, err)
-	t.Run("kinds with an informer are mapped without a request to the API server", func(t *testing.T) {
+	t.Run("a kind that drover watches is mapped without a request to the API server", func(t *testing.T) {
 		for _, k := range targetKinds {
 			mapping, err := m.RESTMapping(k.kind.GroupKind(), k.kind.Version)
 			if err != nil || mapping.Scope != k.scope {
@@ -133,7 +133,7 @@ func TestTheRESTMapperOfTheTargetCluster(t *testing.T) {
 			t.Errorf("the API server was asked %d times", n)
 		}
 	})
-	t.Run("a kind without an informer is not reported as missing while the API server does not answer", func(t *testing.T) {
+	t.Run("a kind that drover does not watch is not reported as missing while the API server does not answer", func(t *testing.T) {
 		_, err := m.RESTMapping(schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}, "v1")
 		if err == nil || meta.IsNoMatchError(err) {
 			t.Errorf("got %v", err)
@@ -160,21 +160,21 @@ func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 	must(t, err)
 	mgr := controlOnly{control: control}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	t.Run("without a target cluster the Nodes are read from the manager's cluster", func(t *testing.T) {
+	t.Run("without a target cluster drover reads the Nodes from the control cluster", func(t *testing.T) {
 		w, err := newWiring(mgr, nil, nil)
 		must(t, err)
 		if w.target != cluster.Cluster(w.controllers) {
 			t.Error("they are in another one")
 		}
 	})
-	t.Run("with a target cluster the Nodes are read from the target cluster", func(t *testing.T) {
+	t.Run("with a target cluster drover reads the Nodes from the target cluster", func(t *testing.T) {
 		w, err := newWiring(mgr, target, nil)
 		must(t, err)
 		if w.target.GetCache() != target.GetCache() || w.controllers.GetCache() != mgr.GetCache() {
 			t.Error("a handle is that of the wrong cluster")
 		}
 	})
-	t.Run("with --observe drover writes to neither cluster", func(t *testing.T) {
+	t.Run("in observe mode drover writes to neither cluster", func(t *testing.T) {
 		observer := newObserver(&options{observe: true})
 		w, err := newWiring(mgr, target, observer)
 		must(t, err)

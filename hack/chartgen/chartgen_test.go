@@ -19,7 +19,7 @@ func TestTheChartsHaveWhatTheKustomizationsHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range sources() {
-		t.Run(s.to+" is what make generate writes", func(t *testing.T) {
+		t.Run(s.to+" equals the output of make generate", func(t *testing.T) {
 			got, want := contents(t, filepath.Join("../../deploy", s.to)), contents(t, filepath.Join(dir, s.to))
 			if len(want) == 0 {
 				t.Fatal("nothing is written there")
@@ -57,7 +57,7 @@ func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 			"# A comment.\nkind: Role\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},
 		{
-			"the Namespace is left out, because Helm makes it",
+			"drover's Namespace is left out, because Helm creates it",
 			"kind: Namespace\nmetadata:\n  name: drover\n---\nkind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: drover\n",
 			"kind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},

@@ -1,5 +1,5 @@
-// Command chartgen writes the templates of the Helm charts that correspond to manifests of the kustomizations: the CRDs and
-// their guard, the policies, and the roles. Its argument is the folder deploy. Running it again changes nothing.
+// Command chartgen writes the templates of the Helm charts from the manifests of the kustomizations: the CRDs with the policy
+// that protects them, the other policies, and the roles. Its argument is the folder deploy. Running it again changes nothing.
 package main
 
 import (

@@ -43,7 +43,7 @@ func (d document) in(from, to string) document {
 	return d
 }
 
-// when returns the document enclosed in a template action and its end.
+// when returns the document between the template action, such as an if, and the end of the action.
 func (d document) when(action string) document {
 	d.text = "{{- " + action + " }}\n---\n" + d.text + "\n{{- end }}"
 	return d
@@ -92,7 +92,8 @@ func beside(manifest string) (string, error) {
 	return "{{- if .Values.machineController.installed }}\n" + manifest + "{{- end }}\n", nil
 }
 
-// autoscaler returns the template of the autoscaler's roles. In drover's pod the autoscaler runs under drover's ServiceAccount.
+// autoscaler returns the template of the autoscaler's roles. It leaves out the ServiceAccount unless the autoscaler has its own
+// pod: in drover's pod the autoscaler runs under drover's ServiceAccount.
 func autoscaler(manifest string) (string, error) {
 	all, err := documents(manifest)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestMissingBoundsOfTextAndListsAreSet(t *testing.T) {
 		{[]string{"deep", "maxItems"}, 3},
 		{[]string{"deep", "items", "properties", "key", "maxLength"}, 317},
 	} {
-		t.Run(fmt.Sprintf("%s is %v", strings.Join(row.path, "."), row.want), func(t *testing.T) {
+		t.Run(fmt.Sprintf("the generated schema has %s with the value %v", strings.Join(row.path, "."), row.want), func(t *testing.T) {
 			at, _ := dig(got, row.path[:len(row.path)-1]...)
 			if at[row.path[len(row.path)-1]] != row.want {
 				t.Errorf("it is %v, want %v", at, row.want)
@@ -67,7 +67,7 @@ func TestMissingBoundsOfTextAndListsAreSet(t *testing.T) {
 	}
 }
 
-func TestSchemasOfProviderDocumentsListTheirFieldsAndStayOpen(t *testing.T) {
+func TestSchemasOfProviderDocumentsListTheirFieldsAndAcceptUnknownFields(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		providerSpec: {type: object, properties: {value: {description: mine, type: object, x-kubernetes-preserve-unknown-fields: true}}},
 		inner: {type: object, properties: {providerSpec: {type: object, x-kubernetes-preserve-unknown-fields: true}}},
@@ -90,13 +90,13 @@ func TestSchemasOfProviderDocumentsListTheirFieldsAndStayOpen(t *testing.T) {
 	}
 }
 
-func TestADocumentThatIsNotACRDIsRefused(t *testing.T) {
+func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 	for name, raw := range map[string]string{
 		"text that is not YAML": "a: b: c", "a document of another kind": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
-		"a CRD version without a schema":                 "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
-		"a provider document that prunes unknown fields": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
+		"a CRD version without a schema":                          "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
+		"a CRD that prunes unknown fields of a provider document": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name+" is refused", func(t *testing.T) {
 			if done, err := Finish([]byte(raw)); err == nil {
 				t.Errorf("it was finished: %s", done)
 			}
@@ -115,7 +115,7 @@ func TestTheCommittedCRDsAreFinalAndBounded(t *testing.T) {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file)+" is what make generate writes", func(t *testing.T) {
+		t.Run(filepath.Base(file)+" equals the output of make generate", func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)

@@ -14,10 +14,10 @@ var providerSpecYAML []byte
 //go:embed providerstatus.yaml
 var providerStatusYAML []byte
 
-// declareProviders sets the fields of every provider document under the schema: the value of a provider spec, the provider spec
-// of a class, and provider statuses. In Go these are raw, because each provider has its own fields. OpenStack's fields are
-// declared here, so that kubectl can explain them. Unknown fields are preserved. The old spelling providerConfig is not
-// changed.
+// declareProviders adds OpenStack's fields to every provider document under the schema, so that kubectl can explain them. The
+// provider documents are the value of a provider spec, the provider spec of a class, and provider statuses. In Go they are raw
+// JSON, because each provider has its own fields. Unknown fields are preserved. The field providerConfig, the old name of
+// providerSpec, is not changed.
 func declareProviders(schema object) error {
 	spec, status := object{}, object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {

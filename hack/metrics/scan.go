@@ -21,7 +21,7 @@ type metric struct {
 }
 
 // scan returns the metrics that the Go files in the folders declare; it ignores tests. It returns an error for a metric without a
-// help text, for a name that is declared twice, and for a name in a declaration that it does not recognize.
+// help text, for a name that is declared twice, and for a metric's name outside of the declarations that scan recognizes.
 func scan(folders ...string) ([]metric, error) {
 	files, declared := token.NewFileSet(), map[string]string{}
 	var all []metric

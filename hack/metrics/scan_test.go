@@ -31,7 +31,7 @@ func TestDeclarationsOfMetricsAreFound(t *testing.T) {
 		want   []metric
 		err    string
 	}{
-		"finds each way of declaring a metric": {declarations, []metric{
+		"finds metrics that are declared in each of the known ways": {declarations, []metric{
 			{"drover_size", "gauge", "Machines wanted.", []string{"group"}},
 			{"drover_age_seconds", "gauge", "Age.", []string{"project"}},
 			{"drover_all_total", "counter", "All.", []string{"call", "code"}},
@@ -43,7 +43,7 @@ func TestDeclarationsOfMetricsAreFound(t *testing.T) {
 		},
 		"refuses a metric that is declared in an unknown way": {"package x\nconst name = \"drover_a\"\n", nil, "1 names of metrics, of which 0"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the scan "+name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte(tt.source), 0o600); err != nil {
 				t.Fatal(err)

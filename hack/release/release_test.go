@@ -51,10 +51,10 @@ func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
 	}{
 		{"prints the commands when version, changelog, charts and repository agree", "0.1.0", func(*testing.T, string) {}, ""},
 		{"refuses a version that begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
-		{"refuses a file that is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
+		{"refuses to release while a file is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
 		{"refuses a version whose tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("the release program "+tt.name, func(t *testing.T) {
 			dir := ready(t)
 			tt.spoil(t, dir)
 			commands, problems := release(dir, tt.version)
@@ -69,7 +69,7 @@ func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
 			}
 		})
 	}
-	t.Run("refuses a version that is in neither changelog nor charts", func(t *testing.T) {
+	t.Run("the release program refuses a version that is in neither changelog nor charts", func(t *testing.T) {
 		_, problems := release(ready(t), "0.2.0")
 		if len(problems) != 1+len(charts) {
 			t.Errorf("got %q", problems)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheLargestCircleOfFilesInAPackage(t *testing.T) {
+func TestTheLargestCycleOfFilesThatUseEachOther(t *testing.T) {
 	uses := func(pairs ...string) map[string]map[string]bool {
 		edges := map[string]map[string]bool{}
 		for _, p := range pairs {
@@ -24,12 +24,12 @@ func TestTheLargestCircleOfFilesInAPackage(t *testing.T) {
 		edges map[string]map[string]bool
 		want  []string
 	}{
-		"a package without files has no circle":      {uses(), nil},
-		"a chain is not a circle":                    {uses("ab", "bc", "ac"), nil},
-		"two files that use each other are a circle": {uses("ab", "ba", "bc"), []string{"a", "b"}},
-		"a loop through three files is a circle":     {uses("ab", "bc", "ca", "cd"), []string{"a", "b", "c"}},
-		"the larger of two circles is returned":      {uses("ab", "ba", "cd", "de", "ec", "bc"), []string{"c", "d", "e"}},
-		"two loops that share a file are one circle": {uses("ab", "ba", "bc", "cb"), []string{"a", "b", "c"}},
+		"a package without files has no cycle":                            {uses(), nil},
+		"files that use each other in one direction only are not a cycle": {uses("ab", "bc", "ac"), nil},
+		"two files that use each other are a cycle":                       {uses("ab", "ba", "bc"), []string{"a", "b"}},
+		"three files that use each other in a ring are a cycle":           {uses("ab", "bc", "ca", "cd"), []string{"a", "b", "c"}},
+		"the larger of two cycles is returned":                            {uses("ab", "ba", "cd", "de", "ec", "bc"), []string{"c", "d", "e"}},
+		"two cycles that share a file are one cycle":                      {uses("ab", "ba", "bc", "cb"), []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, largestCircle(test.edges)); diff != "" {
@@ -39,7 +39,7 @@ func TestTheLargestCircleOfFilesInAPackage(t *testing.T) {
 	}
 }
 
-func TestPackagesAreLoadedWithFilesEdgesAndFunctions(t *testing.T) {
+func TestAPackageIsLoadedWithTheUsesBetweenItsFilesAndItsLongestFunction(t *testing.T) {
 	packages, err := load([]string{"./testdata/loop"})
 	if err != nil {
 		t.Fatal(err)

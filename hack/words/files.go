@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// generated are files that are generated from other files, in which their text is checked. LICENSE is not drover's
-// text.
+// generated are the files that are not checked: pages that are generated from text that is checked elsewhere, the license and
+// the changelog.
 var generated = []string{"docs/api.md", "docs/conformance.md", "docs/flags.md", "LICENSE", "CHANGELOG.md"}
 
 const (

@@ -79,8 +79,8 @@ func literals(node ast.Node) []*ast.BasicLit {
 	return all
 }
 
-// declarationDocs returns a finding for each doc comment that begins in a way that is not usual in Go: that of a declaration, and
-// those of the fields and methods of a type.
+// declarationDocs checks the doc comment of a declaration, and those of the fields and methods of a type. It returns a finding
+// for each doc comment that does not begin as is usual in Go.
 func declarationDocs(fset *token.FileSet, declaration ast.Decl) []finding {
 	var found []finding
 	see := func(doc *ast.CommentGroup, names ...*ast.Ident) {

@@ -56,8 +56,8 @@ type testName struct {
 	whole   bool
 }
 
-// testNames returns the literals that are names of tests: the first argument of each call of Run, and in tables the keys, the
-// values of the field name, and the first field of an entry without keys.
+// testNames returns the literals that are names of tests: the first argument of each call of Run, and three parts of tables of
+// tests: the keys, the values of the field name, and the first field of an entry without keys.
 func testNames(file *ast.File) []testName {
 	var names []testName
 	add := func(name ast.Expr) {

@@ -5,8 +5,8 @@ import "regexp"
 // rule is a word that drover's texts must not contain, and what to write instead.
 type rule struct {
 	word *regexp.Regexp
-	// unlessAfter and unlessBefore match the text directly before and directly after an allowed use of the word. nil means that
-	// no use is allowed.
+	// unlessAfter matches the text directly before a use of the word that is allowed, and unlessBefore the text directly after it.
+	// nil means that no use is allowed.
 	unlessAfter, unlessBefore *regexp.Regexp
 	instead                   string
 	prose                     bool // true when the rule applies to comments and documents, but not to string literals

@@ -18,9 +18,9 @@ var (
 	kindOfTest = regexp.MustCompile(`_(bench|fuzz|example|linux|amd64|arm64)$`)
 )
 
-// misnamed returns what to change in the name of a test file. It returns "" for any other file, and for a file named after a source file,
-// after a file or folder beside it that it tests, or after the package. In a package that has only tests, a file may be named after what it
-// tests.
+// misnamed returns what to change in the name of a test file; "" when the name is correct or the file is not a test. A test file has one
+// of the freeNames, or is named after a source file, after a file or folder beside it that it tests, or after the package. In a package
+// that has only tests, any name is correct.
 func misnamed(repository fs.FS, name string) string {
 	stem, ok := strings.CutSuffix(path.Base(name), "_test.go")
 	folder := path.Dir(name)

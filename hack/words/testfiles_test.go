@@ -23,7 +23,7 @@ func TestTestFilesHaveTheNameOfWhatTheyTest(t *testing.T) {
 		"p/a_restart_test.go":        "refused, because it tests no file",
 		"q/restart_test.go":          "accepted, because the package has only tests",
 	} {
-		t.Run(name+" is "+want, func(t *testing.T) {
+		t.Run("the test file "+name+" is "+want, func(t *testing.T) {
 			all := repository(files)
 			all[name] = all["p/a.go"]
 			if good, got := strings.HasPrefix(want, "accepted"), misnamed(all, name) == ""; got != good {

@@ -36,11 +36,11 @@ func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 		want   Outcome
 		says   string
 	}{
-		"keeps a deployment whose set has its template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
+		"keeps a deployment whose set has the deployment's template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
 		"keeps a deployment whose provider spec differs from its set's only in the order of JSON keys (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","region":""},"cloudProvider":"openstack"}`)
 		}, Kept, ""},
-		"rolls a deployment whose flavor differs from its set's, and names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"rolls a deployment whose flavor differs from its set's, and the report names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large"}}`)
 		}, Rolled, "flavor: m1.small → m1.large"},
 		"creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
@@ -55,11 +55,11 @@ func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 			s.Machines = nil
 			d.Spec.Template.Spec.Versions.Kubelet = "1.37.2"
 		}, Made, "first set"},
-		"reports a deployment that is being deleted (MC-31)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"continues the deletion of a deployment that is being deleted (MC-31)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 		}, Deleted, "already"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("drover "+name, func(t *testing.T) {
 			if e := OfDeployment(group(tt.change)); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {
 				t.Errorf("OfDeployment() = %+v, want outcome %s and a reason with %q", e, tt.want, tt.says)
 			}
@@ -73,11 +73,11 @@ func TestReportPredictsWhatDroverDoesToASet(t *testing.T) {
 		want     Outcome
 		says     string
 	}{
-		"keeps a set with the right number of Machines (MC-33)":         {2, Kept, ""},
-		"creates the Machines that a set lacks (MC-32)":                 {3, Made, "lacks 1"},
-		"deletes the surplus Machines of a set, and names them (MC-35)": {1, Deleted, "m"},
+		"keeps a set with the right number of Machines (MC-33)":                           {2, Kept, ""},
+		"creates the Machines that a set lacks (MC-32)":                                   {3, Made, "lacks 1"},
+		"deletes the Machines that a set has too many, and the report names them (MC-35)": {1, Deleted, "m"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("drover "+name, func(t *testing.T) {
 			state := group().Sets[0]
 			state.Set.Spec.Replicas = &tt.replicas
 			if e := OfSet(state.Set, state.Machines, time.Unix(1000, 0)); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {

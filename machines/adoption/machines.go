@@ -10,7 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// row is the outcome that a step or a reason of the Machine controller means for a Machine, with an explanation.
+// row is the outcome for a Machine at which the Machine controller's forecast ends with a certain step or reason, with an
+// explanation.
 type row struct {
 	outcome Outcome
 	why     string
@@ -81,8 +82,9 @@ func rowOf(m *v1alpha1.Machine, f machine.Forecast) row {
 	return row{Left, fmt.Sprintf("%s (%s)", f.Step, f.Reason)}
 }
 
-// OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. living reports whether the
-// resource's Machine exists. In that case ok is false, because the Machine's own entry covers the resource.
+// OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. living is true when the
+// resource's Machine exists; ok is then false, because the Machine's own entry covers the resource. deletes is true when the orphan
+// collector is configured to delete.
 func OfResource(r cloud.Resource, living, deletes bool) (e Entry, ok bool) {
 	if living {
 		return Entry{}, false

@@ -5,7 +5,7 @@
 //     whole group (a half-open probe).
 //   - [Machines] holds the failures that concern one Machine alone.
 //
-// The decisions are pure functions of the entries, the attempt and the time. The two stores mirror the status of groups and
-// Machines, and have their own locks. The package has no client, clock or logger: the caller reads the objects, passes the
+// The decisions are pure functions of the stored failures, the requested server and the time. The two stores mirror the status of
+// groups and Machines, and have their own locks. The package has no client, clock or logger: the caller reads the objects, passes the
 // time, and writes the status. It does not depend on a cloud or on Nodes.
 package backoff

@@ -21,10 +21,11 @@ const probeTimeout = 5 * time.Minute
 // status of its MachineDeployment, MachineSet or Machine.
 const keepUnused = 40 * time.Minute
 
-// Groups holds the capacity back-offs and the join outcomes of each group, as in the group's status, and the Machine that is
-// the group's half-open probe. A group is identified by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
-// a *v1alpha1.Machine without an owner. Groups reads the holder's status at the first use of a group; the caller writes the
-// status after each change ([Groups.Status]). The probe is lost when the process ends. Groups is safe for concurrent use.
+// Groups holds, for each group, the capacity back-offs and the join outcomes that the group's status shows, and the Machine
+// that is the group's half-open probe. A group is identified by its holder: a *v1alpha1.MachineDeployment, a
+// *v1alpha1.MachineSet, or a *v1alpha1.Machine without an owner. Groups reads the holder's status at the first use of a group;
+// the caller writes the status after each change ([Groups.Status]). The probe is lost when the process ends. Groups is safe for
+// concurrent use.
 type Groups struct {
 	mu     sync.Mutex
 	groups map[types.UID]*group
@@ -68,8 +69,8 @@ func statusIn(holder metav1.Object) Status {
 	return Status{}
 }
 
-// NewGroups returns an empty store. When a Machine that was refused may ask again, the store calls wake for it. wake must not
-// block and must not call the store.
+// NewGroups returns an empty store. When the store has refused a Machine ([Groups.Allow]) and the Machine may ask again, the
+// store calls wake with the Machine's name. wake must not block and must not call the store.
 func NewGroups(wake func(types.NamespacedName)) *Groups {
 	return &Groups{groups: map[types.UID]*group{}, wake: wake}
 }
@@ -82,11 +83,11 @@ type Permission struct {
 	Backoff *v1alpha1.GroupBackoff
 	// JoinsFail reports whether joins keep failing, so that the group tries one server at a time.
 	JoinsFail bool
-	// RetryAt is when the Machine must ask again, unless the store wakes it earlier; zero when Allowed is true.
+	// RetryAt is when the Machine must ask the store again, unless the store wakes it earlier; zero when Allowed is true.
 	RetryAt time.Time
 }
 
-// Allow reports whether a Machine may create a server. It allows every Machine while no back-off applies to the requested server
+// Allow reports whether a Machine may create a server. It allows every Machine when no back-off applies to the requested server
 // and joins do not keep failing. After the wait of a back-off, or while joins keep failing, it allows one Machine of the group at
 // a time. quotaRaised is when the quota was last raised; zero means that it was not.
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
@@ -219,13 +220,13 @@ func (s *Groups) Written(holder metav1.Object, status Status) {
 	s.groupOf(holder).stored = status
 }
 
-// groupAt returns the group of a holder, and records the time. The caller must hold mu, as for the methods below.
+// groupAt returns the group of a holder, and records the time. The caller must hold mu.
 func (s *Groups) groupAt(now time.Time, holder metav1.Object) *group {
 	s.now = now
 	return s.groupOf(holder)
 }
 
-// groupOf returns the group of a holder, and reads the holder's status when the group is new.
+// groupOf returns the group of a holder, and reads the holder's status when the group is new. The caller must hold mu.
 func (s *Groups) groupOf(holder metav1.Object) *group {
 	if g, ok := s.groups[holder.GetUID()]; ok {
 		g.lastUsed = s.now

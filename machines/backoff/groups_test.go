@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
+func TestAGroupAllowsOneProbeAfterABackoff(t *testing.T) {
 	deployment := &v1alpha1.MachineDeployment{}
 	deployment.UID = "d"
 	one, two := small, small
@@ -23,7 +23,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-	t.Run("allows no Machine during the wait, and then one Machine for the whole group (CAPI-22)", func(t *testing.T) {
+	t.Run("no Machine may create a server during the back-off, and only one Machine of the whole group may after it (CAPI-22)", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
@@ -40,7 +40,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("after another failure: %+v, woken %v", a, woken)
 		}
 	})
-	t.Run("ends the back-off and wakes the other Machines when the probing Machine gets its server", func(t *testing.T) {
+	t.Run("the back-off ends and the other waiting Machines are reconciled when the probing Machine gets its server", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -50,7 +50,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("woken %v", woken)
 		}
 	})
-	t.Run("allows the next Machine when the probing Machine is deleted or fails for another reason", func(t *testing.T) {
+	t.Run("another Machine may create a server when the probing Machine is deleted or its failure concerns only itself", func(t *testing.T) {
 		for _, end := range []func(*Groups){func(s *Groups) { s.Release("2") }, func(s *Groups) { s.Forget("2") }} {
 			s := fresh()
 			s.Failed(deployment, one, quota, noon)
@@ -62,7 +62,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			}
 		}
 	})
-	t.Run("allows another Machine when the probe has had no result for five minutes", func(t *testing.T) {
+	t.Run("another Machine may create a server when the probe has had no result for five minutes", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -70,7 +70,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("allows one Machine at a time while joins keep failing, and all Machines once enough have joined (CAPI-26)", func(t *testing.T) {
+	t.Run("one Machine at a time may create a server after a failed join, and all may after enough successful joins (CAPI-26)", func(t *testing.T) {
 		s := fresh()
 		s.Joined(deployment, one.UID, false, 0)
 		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {
@@ -81,14 +81,14 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("%+v, woken %v", a, woken)
 		}
 	})
-	t.Run("a new process reads the back-offs from the group's status", func(t *testing.T) {
+	t.Run("a back-off in the group's status still counts after a restart of drover", func(t *testing.T) {
 		known := deployment.DeepCopy()
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("forgets an unused group within an hour (F-12)", func(t *testing.T) {
+	t.Run("an unused group is forgotten within an hour (F-12)", func(t *testing.T) {
 		s := fresh()
 		for i := range 10_000 {
 			gone := deployment.DeepCopy()

@@ -62,9 +62,9 @@ func lettersOf(recent []v1alpha1.JoinOutcome) string {
 	return text.String()
 }
 
-// outcomesIn returns the outcomes in the two fields of a status. This release writes both fields. A release without
-// status.joinOutcomes writes only the letters, so the letters are newer if the two fields differ. A later release that no
-// longer writes the letters leaves them empty.
+// outcomesIn returns the outcomes in a status, which has two fields for them: the letters in status.recentJoins, and
+// status.joinOutcomes. This release writes both fields. An older release writes only the letters, so the letters are newer if
+// the two fields differ. A later release that no longer writes the letters leaves them empty.
 func outcomesIn(letters string, typed []v1alpha1.JoinOutcome) []v1alpha1.JoinOutcome {
 	if letters == "" {
 		return typed

@@ -82,7 +82,7 @@ type join struct {
 }
 
 // byOldRelease records the join like a leader of the old release, whose write removes status.joinOutcomes (see
-// TestTwoReleasesOnOneControlPlane).
+// TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus).
 func (j join) byOldRelease(d *v1alpha1.MachineDeployment) {
 	if recent := oldWithJoin(d.Status.RecentJoins, j.ok, j.nodes); recent != d.Status.RecentJoins {
 		d.Status.RecentJoins, d.Status.JoinOutcomes = recent, nil
@@ -98,11 +98,11 @@ func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	}
 }
 
-func TestJoinOutcomesSurviveChangesBetweenReleases(t *testing.T) {
+func TestJoinOutcomesSurviveWhenLeadersOfThePreviousAndThisReleaseAlternate(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		d := &v1alpha1.MachineDeployment{}
-		want := "" // what the old release alone would have written
+		want := "" // what drover's previous version would have written if this version had not run
 		for range 40 {
 			j := join{random.IntN(3) > 0, random.IntN(3)}
 			want = oldWithJoin(want, j.ok, j.nodes)
@@ -125,8 +125,8 @@ func TestJoinOutcomesSurviveChangesBetweenReleases(t *testing.T) {
 func TestJoinOutcomesAreReadFromEitherStatusField(t *testing.T) {
 	typed := []v1alpha1.JoinOutcome{v1alpha1.JoinSucceeded, v1alpha1.JoinFailed}
 	for _, tt := range []struct{ name, letters, want string }{
-		{"reads joinOutcomes when a later release wrote no recentJoins", "", "jf"},
-		{"reads recentJoins when it differs from joinOutcomes", "ff", "ff"},
+		{"joinOutcomes is read when recentJoins is empty, as after a write by a later release", "", "jf"},
+		{"recentJoins is read when it differs from joinOutcomes", "ff", "ff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := lettersOf(outcomesIn(tt.letters, typed)); got != tt.want {

@@ -74,8 +74,8 @@ func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 }
 
 // Unwritten returns the failure that caused the wait of the Machine, if the Machine's status does not show that failure;
-// otherwise nil. The status lacks the failure when its write ended in a Conflict: without Unwritten, drover would not write it
-// again before the wait ends.
+// otherwise nil. The status lacks the failure when the write of the status ended in a Conflict. Without Unwritten, drover would
+// not write the failure again before the wait ends.
 func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -118,7 +118,7 @@ func (g *group) define(withOutcomes bool) {
 	}
 }
 
-func TestTwoReleasesOnOneControlPlane(t *testing.T) {
+func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T) {
 	g := newGroup(t)
 	old := func(letters string) map[string]any { return map[string]any{"recentJoins": letters} }
 	now := map[string]any{"joinOutcomes": []any{"Joined", "Failed"}, "recentJoins": "jf"}

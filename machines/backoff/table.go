@@ -27,31 +27,32 @@ type Attempt struct {
 }
 
 const (
-	// maxBackoffs bounds the entries of a group. The schema has the same bound.
+	// maxBackoffs bounds the number of back-off entries of a group. The schema has the same bound.
 	maxBackoffs = 64
-	// maxMessage bounds the message of an entry, in bytes. The schema has the same bound.
+	// maxMessage bounds the message of a back-off entry, in bytes. The schema has the same bound.
 	maxMessage = 1024
-	// rememberFor is how long an entry is remembered after its wait has ended. Until then it lengthens the wait after the
-	// next failure.
+	// rememberFor is how long a back-off entry stays in the list after its wait has ended. When the same failure occurs in this
+	// time, the next wait is longer.
 	rememberFor = time.Hour
 )
 
-// WaitOf returns the length of the wait after the entry's last failure; 0 when the entry blocks no Machine.
+// WaitOf returns the length of the wait after the last failure of a back-off entry; 0 when the entry blocks no Machine.
 func WaitOf(e *v1alpha1.GroupBackoff) time.Duration {
 	return fault.GroupWait(fault.Class(e.Class), fault.Code(e.Code), e.Step)
 }
 
-// FailureFor returns the failure that the named Machine shows while it waits for the entry's back-off to end.
+// FailureFor returns the failure that the named Machine shows while it waits for the end of a back-off.
 func FailureFor(e *v1alpha1.GroupBackoff, machine string) *fault.Error {
 	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: e.MessageFor(machine)}
 }
 
-// lastFailure returns when the cloud last refused a request, rounded to seconds.
+// lastFailure returns when the last failure of a back-off entry occurred, rounded to seconds.
 func lastFailure(e *v1alpha1.GroupBackoff) time.Time { return e.Until.Add(-WaitOf(e)) }
 
 // activeFor returns the entry that applies to the attempt, even when the entry's wait is over; nil when no entry applies. One
-// failed server alone blocks no Machine. A newer template does not wait because of failures of an older one. Raising the
-// quota ends earlier quota failures; quotaRaised is when that happened, and zero when it did not.
+// failed server alone blocks no Machine. A newer template does not wait because of failures of an older one. A failure for lack
+// of quota blocks no Machine once the quota has been raised. quotaRaised is when the quota was last raised; zero means that it
+// was not.
 func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *v1alpha1.GroupBackoff {
 	var longest *v1alpha1.GroupBackoff
 	for i := range list {
@@ -67,12 +68,12 @@ func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *
 	return longest
 }
 
-// withFailure returns the list with a failure added. The list does not change while the wait after an earlier failure of the same
-// kind runs, because calls made at the same time count as one attempt. It does not change either when the same failed server is
+// withFailure returns the list with a failure added. The list stays unchanged in two cases: while the wait after an earlier
+// failure of the same kind runs, because calls made at the same time count as one attempt, and when the same failed server is
 // seen again.
 //
-// Failures of classes that do not open the back-off concern one Machine each. They are all recorded with class Unknown, as
-// failures of one kind.
+// A failure whose class does not open a group's back-off concerns only one Machine. All such failures are recorded with class
+// Unknown, as failures of one kind.
 func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
 	e := firstFailure(a, err, now)
 	out := make([]v1alpha1.GroupBackoff, 0, len(list)+1)
@@ -99,7 +100,7 @@ func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now 
 	return out
 }
 
-// firstFailure returns the entry of the first failure of a kind.
+// firstFailure returns the back-off entry for a failure as if it were the first one of its kind.
 func firstFailure(a Attempt, err *fault.Error, now time.Time) v1alpha1.GroupBackoff {
 	e := v1alpha1.GroupBackoff{
 		Class: string(err.Class), Flavor: a.Flavor, Zone: a.Zone, Code: string(err.Code),
@@ -119,8 +120,9 @@ func covers(old *v1alpha1.GroupBackoff, a Attempt, now time.Time) bool {
 	return waits || a.Server != "" && a.Server == old.Server
 }
 
-// withSuccess returns the list without the entries that an ACTIVE server disproves: failures whose wait is over, and failures
-// from before that server was requested. ordered is when it was requested; zero means that this is not known.
+// withSuccess returns the list without the entries that an ACTIVE server disproves: entries whose wait is over, and entries
+// whose last failure was before that server was requested. ordered is when the server was requested; zero means that this is
+// not known.
 func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time) []v1alpha1.GroupBackoff {
 	return slices.DeleteFunc(slices.Clone(list), func(e v1alpha1.GroupBackoff) bool {
 		return e.Flavor == a.Flavor && e.Zone == a.Zone && a.Revision >= e.Revision &&

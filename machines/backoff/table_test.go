@@ -31,7 +31,7 @@ func failing(times int, a Attempt, err *fault.Error) (list []v1alpha1.GroupBacko
 }
 
 func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
-	t.Run("the wait doubles from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
+	t.Run("the wait doubles with each failure, from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
 		for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 			list, last := failing(i+1, small, quota)
 			if got := list[0].Until.Sub(last); got != want || len(list) != 1 || list[0].Step != int32(i+1) || !list[0].Since.Time.Equal(noon) {
@@ -39,13 +39,13 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a second failure while the wait runs does not count", func(t *testing.T) {
+	t.Run("a second failure during the wait does not make it longer", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		if again := withFailure(list, small, quota, noon.Add(29*time.Second)); again[0] != list[0] {
 			t.Errorf("%+v", again)
 		}
 	})
-	t.Run("a waiting Machine names the Machine that reported the failure (F-27)", func(t *testing.T) {
+	t.Run("the message of a waiting Machine names the Machine that reported the failure (F-27)", func(t *testing.T) {
 		reporter := Attempt{Flavor: "small", Zone: "a", Machine: types.NamespacedName{Namespace: "ns", Name: "nodes-x"}}
 		list := withFailure(nil, reporter, fault.New(fault.Quota, fault.CodeQuotaExceeded, "creating server nodes-x: no more cores"), noon)
 		if got := FailureFor(&list[0], "nodes-x").Message; got != "creating server nodes-x: no more cores" {
@@ -56,13 +56,13 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
-	t.Run("the message is cut to the length that the schema allows (F-45)", func(t *testing.T) {
+	t.Run("the message of a back-off is cut to the length that the CRD's schema allows (F-45)", func(t *testing.T) {
 		long := fault.New(fault.Quota, fault.CodeQuotaExceeded, "%s", strings.Repeat("ä", 2000))
 		if got := withFailure(nil, small, long, noon)[0].Message; len(got) > maxMessage || len(got) < maxMessage-4 || !utf8.ValidString(got) {
 			t.Errorf("the message has %d bytes, want %d at most and whole characters", len(got), maxMessage)
 		}
 	})
-	t.Run("the cloud's Retry-After counts when it is longer than the computed wait", func(t *testing.T) {
+	t.Run("the wait is the cloud's Retry-After when that is longer than the computed wait", func(t *testing.T) {
 		patient := *quota
 		patient.RetryAfter = time.Hour
 		if list := withFailure(nil, small, &patient, noon); !list[0].Until.Time.Equal(noon.Add(time.Hour)) {
@@ -85,7 +85,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("a failure of an older template does not shorten the wait of a newer template", func(t *testing.T) {
+	t.Run("a failure of a Machine with an older template makes the wait longer, and the back-off keeps the newer revision", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
@@ -109,7 +109,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the second failed server in a row makes the group wait (F-50)", func(t *testing.T) {
+	t.Run("the group waits after the second failed server in a row, not after the first (F-50)", func(t *testing.T) {
 		died := func(server string) Attempt {
 			return Attempt{Flavor: "small", Zone: "a", Revision: 3, Server: server}
 		}
@@ -130,7 +130,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Error("a server that became ACTIVE in between does not end the row (F-50)")
 		}
 	})
-	t.Run("the list of back-offs has at most 64 entries", func(t *testing.T) {
+	t.Run("the list of back-offs has at most 64 entries, and a new back-off is always added", func(t *testing.T) {
 		var list []v1alpha1.GroupBackoff
 		for i := range 2 * maxBackoffs {
 			list = withFailure(list, Attempt{Flavor: fmt.Sprint(i)}, quota, noon.Add(time.Duration(i)*time.Second))

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRenderRefusesInvalidInput(t *testing.T) {
+func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Input)
@@ -40,7 +40,7 @@ func TestRenderRefusesInvalidInput(t *testing.T) {
 		{"an unreadable operatingSystemSpec", func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte(`{"distUpgradeOnBoot": "yes"}`) }, "operatingSystemSpec.distUpgradeOnBoot:"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("refuses "+tt.name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
 			tt.change(in)
 			_, err := in.Render()

@@ -20,8 +20,8 @@ type endpoint struct {
 	ca     []byte
 }
 
-// readEndpoint returns the address and CA in kube-public/cluster-info, or else those of drover's own connection. When the operator has
-// configured a server, it replaces the address.
+// readEndpoint returns the address and CA in kube-public/cluster-info, or else those of drover's own connection. A URL that the
+// operator has configured replaces the address.
 func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoint, error) {
 	e, err := clusterInfo(ctx, reader)
 	if err != nil {

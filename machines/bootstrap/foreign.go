@@ -53,8 +53,9 @@ func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	return content, nil
 }
 
-// ofClass returns the user data of the Machine's class: the key userData, else cloudConfig, of secretRef. The keys of
-// credentialsSecretRef take precedence. It returns "" when there is no such user data.
+// ofClass returns the user data of the Machine's class. It is in the Secret of secretRef, under the key userData, or else
+// cloudConfig. A key in the Secret of credentialsSecretRef replaces the same key of secretRef. ofClass returns "" when there is
+// no such user data.
 func (s *Source) ofClass(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	spec, err := m.Spec.Provider()
 	if err != nil {

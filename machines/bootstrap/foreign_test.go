@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestUserDataFromOverwriteCloudConfigIsNotChanged(t *testing.T) {
+func TestOverwriteCloudConfigWithoutPlaceholdersIsNotChanged(t *testing.T) {
 	for _, text := range hostile[1:] {
 		in := input("ubuntu", "{}")
 		in.Provider.OverwriteCloudConfig = ptr.To(text)
@@ -40,16 +40,16 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		lost   string // the kind of the owner that does not exist; empty when all owners exist
 		want   string // the user data, or "waits: " and a part of the message
 	}{
-		{"uses the Secret of the set's revision, and replaces plain and escaped placeholders by the Machine's name (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
-		{"uses the Secret when the deployment has only operating-system-manager's finalizer and no annotation", func(d *v1alpha1.MachineDeployment) {
+		{"the Secret of the set's revision is used, and the Machine's name replaces its placeholders (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"the Secret is used when the deployment has only operating-system-manager's finalizer and no annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
-		{"waits while there is no Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
-		{"waits while the Secret is for an older revision (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2", and MachineSet nodes-1 has revision "3"`},
-		{"waits while the Secret names no revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
-		{"waits while the Secret has no user data", annotated, secret("3", ""), "", "waits: has no cloud-config yet"},
-		{"waits for a set that does not yet exist", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, does not exist"},
-		{"waits for a deployment that does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, does not exist"},
+		{"a Machine waits while there is no Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
+		{"a Machine waits while the Secret is for an older revision than that of the Machine's set (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2", and MachineSet nodes-1 has revision "3"`},
+		{"a Machine waits while the Secret names no revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
+		{"a Machine waits while the Secret has no user data", annotated, secret("3", ""), "", "waits: has no cloud-config yet"},
+		{"a Machine waits while the MachineSet that owns it does not exist yet", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, does not exist"},
+		{"a Machine waits while the MachineDeployment that owns its set does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, does not exist"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, set, m := family()
@@ -107,17 +107,17 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 		want    string // the user data, or "fails: " and a part of the error
 		tokens  int
 	}{
-		{"fills the Machine's name and token into the Secret's userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"fills the Machine's name and token into percent-encoded placeholders, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"creates no token for user data without a placeholder", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
-		{"prefers the Secret of credentialsSecretRef to that of secretRef", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
-		{"prefers the Machine's overwriteCloudConfig to the class's user data", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
-		{"writes drover's user data for a class with only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
-		{"fails when the class is missing", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
-		{"fails when the Secret is missing", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
-		{"refuses a class in a namespace that is not allowed (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: refers to an object in namespace other", 0},
-		{"reads a class in a namespace that is allowed (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
-		{"refuses user data that is too long", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
+		{"the Machine's name and token replace placeholders in the Secret's userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"the Machine's name and token replace percent-encoded placeholders, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"user data without a placeholder creates no token", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
+		{"the Secret of credentialsSecretRef takes precedence over that of secretRef", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
+		{"the Machine's overwriteCloudConfig takes precedence over the class's user data", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
+		{"a Machine gets drover's own user data when the class's Secret has only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
+		{"a class that does not exist is an error", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
+		{"a Secret that does not exist is an error", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
+		{"a class in a namespace that is not allowed is refused (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: refers to an object in namespace other", 0},
+		{"a class in another namespace that is allowed is read (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
+		{"user data that is too long for Nova is refused", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, m := family()

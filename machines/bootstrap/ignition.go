@@ -11,8 +11,8 @@ import (
 )
 
 // Flatcar starts containerd with its own configuration below /usr, which is read-only. This drop-in makes containerd use the configuration
-// in /etc. The setup installs the drop-in after it has written that configuration, because containerd starts before the setup and would
-// fail.
+// in /etc. The setup writes that configuration and then installs the drop-in: containerd starts before the setup, and would fail with a
+// drop-in that names a missing file.
 const (
 	pathOwnRuntimeConfig = "/opt/drover/containerd-config.conf"
 	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// kubeletConfig is the content of the kubelet's configuration file.
+// kubeletConfig returns the content of the kubelet's configuration file.
 func (in *Input) kubeletConfig() ([]byte, error) {
 	s := in.Kubelet
 	c := kubelet.KubeletConfiguration{
@@ -108,7 +108,7 @@ func (in *Input) bootstrapKubeconfig() ([]byte, error) {
 	})
 }
 
-// kubeletArgs returns the flags that do not exist in the configuration file.
+// kubeletArgs returns the kubelet's flags for settings that its configuration file cannot contain.
 func (in *Input) kubeletArgs() string {
 	args := []string{"--hostname-override=" + in.Name}
 	if in.Kubelet.ExternalCloudProvider {

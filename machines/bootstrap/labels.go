@@ -51,9 +51,9 @@ func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	return config.OperatingSystem
 }
 
-// RegistrationLabels returns those of the given labels that a kubelet may put on its own Node: all labels outside the Kubernetes
-// domains, and of the labels inside these domains those that the NodeRestriction admission plugin and the kubelet's --node-labels
-// allow.
+// RegistrationLabels returns those of the given labels that a kubelet may put on its own Node. Labels outside the Kubernetes
+// domains are always allowed. A label inside these domains must be allowed by the NodeRestriction admission plugin and by the
+// kubelet's --node-labels.
 func RegistrationLabels(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {

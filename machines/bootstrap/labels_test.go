@@ -29,7 +29,7 @@ func TestAKubeletRegistersOnlyLabelsThatNodeRestrictionAllows(t *testing.T) {
 		"notkubernetes.io/x":                  true,
 	}
 	for key, want := range tests {
-		t.Run(map[bool]string{true: "registers the label ", false: "does not register the label "}[want]+key, func(t *testing.T) {
+		t.Run("the label "+key+" is "+map[bool]string{true: "registered", false: "not registered"}[want], func(t *testing.T) {
 			if MayRegister(key) != want {
 				t.Errorf("got %v", !want)
 			}
@@ -38,7 +38,7 @@ func TestAKubeletRegistersOnlyLabelsThatNodeRestrictionAllows(t *testing.T) {
 }
 
 func TestNodeLabelsComeFromTheTemplateAndTheMachine(t *testing.T) {
-	t.Run("labels in the template's spec take precedence over labels of its Machines, and the selector's labels are left out (MC-55)", func(t *testing.T) {
+	t.Run("spec.metadata.labels take precedence over metadata.labels, and labels of the selector are left out (MC-55)", func(t *testing.T) {
 		spec := &v1alpha1.MachineSpec{}
 		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(

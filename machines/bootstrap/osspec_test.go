@@ -20,7 +20,7 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 		"ubuntu":  {"distUpgradeOnBoot"},
 		"flatcar": {"disableAutoUpdate", "DisableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
 	} {
-		t.Run("accepts the keys of other systems on "+system+" and warns that they have no effect (MC-9, F-35)", func(t *testing.T) {
+		t.Run("accepts the keys of other operating systems on "+system+" and warns that they have no effect (MC-9, F-35)", func(t *testing.T) {
 			in := input(system, allSystems)
 			if _, err := in.Render(); err != nil {
 				t.Fatal(err)

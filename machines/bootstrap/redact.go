@@ -18,7 +18,7 @@ import (
 // Redacted is the text that replaces a secret.
 const Redacted = "[redacted]"
 
-// Patterns of secrets, at any place in the output.
+// Patterns of secrets, wherever they occur in the output of a server.
 var (
 	anyToken      = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	anyWebToken   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)

@@ -18,7 +18,7 @@ func TestSetupSetsTheSysctlKeys(t *testing.T) {
 		"fails when a key that does not belong to IPv6 is missing (F-41)": {"net/bridge/bridge-nf-call-iptables", ""},
 		"fails when only one key of IPv6 is missing (F-41)":               {"net/ipv6/conf/all/forwarding", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the setup "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
 			h.whole()
 			if tc.missing != "" {
@@ -41,14 +41,14 @@ func TestDownloadsAreLimitedInTime(t *testing.T) {
 	if _, err := h.setup(); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("limits the time of every request (F-41)", func(t *testing.T) {
+	t.Run("every request of the setup has a time limit (F-41)", func(t *testing.T) {
 		for line := range strings.Lines(h.content("requests")) {
 			if !strings.Contains(line, "--max-time ") {
 				t.Errorf("a request without a time limit: %s", line)
 			}
 		}
 	})
-	t.Run("retries a download that stalls or does not connect, for a limited time (F-41)", func(t *testing.T) {
+	t.Run("a download that stalls or does not connect is retried for a limited time (F-41)", func(t *testing.T) {
 		for line := range strings.Lines(h.content("requests")) {
 			for _, flag := range []string{"--connect-timeout 15 ", "--speed-limit 1024 --speed-time 60 ", "--retry 10 ", "--retry-max-time 1800 "} {
 				if strings.Contains(line, " https://") && !strings.Contains(line, flag) {
@@ -57,7 +57,7 @@ func TestDownloadsAreLimitedInTime(t *testing.T) {
 			}
 		}
 	})
-	t.Run("limits the time of package downloads (F-41)", func(t *testing.T) {
+	t.Run("package downloads of apt-get have a time limit (F-41)", func(t *testing.T) {
 		if got := h.content("commands"); !strings.Contains(got, "Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 install --yes --no-install-recommends socat\n") {
 			t.Errorf("commands:\n%s", got)
 		}
@@ -83,9 +83,9 @@ func TestPackagesOfTheOperatorAreInstalled(t *testing.T) {
 		apt       string
 		want      string
 	}{
-		"installs missing packages (F-41)":                                {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
-		"requests nothing when all packages are already installed (F-41)": {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
-		"continues without packages that cannot be installed (F-41)":      {nil, "exit 100\n", ""},
+		"missing packages are installed (F-41)":                                   {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
+		"apt-get installs nothing when all packages are already installed (F-41)": {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
+		"packages that cannot be installed are skipped without an error (F-41)":   {nil, "exit 100\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
@@ -118,11 +118,11 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	}{
 		"does not restart a kubelet that answers (F-41)":                          {true, "yyyyyyyyyyyy", 0},
 		"restarts a kubelet after six failed checks in a row (F-41)":              {true, "yynnnnnnyyyy", 1},
-		"restarts a kubelet again when it still hangs (F-41)":                     {true, "nnnnnnnnnnnn", 2},
+		"restarts a kubelet again after six further failed checks (F-41)":         {true, "nnnnnnnnnnnn", 2},
 		"counts failed checks from 0 again after an answer of the kubelet (F-41)": {true, "nnnnnynnnnny", 0},
 		"does not restart a kubelet that waits for its certificate (F-41)":        {false, "nnnnnnnnnnnn", 0},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the watchdog "+name, func(t *testing.T) {
 			h := newHost(t, input("flatcar", "{}"))
 			if tc.certificate {
 				h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
@@ -141,20 +141,20 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	}
 }
 
-func TestUserDataHasTheSettingsOfOperatingSystemManager(t *testing.T) {
+func TestUserDataHasTheSettingsThatOperatingSystemManagerWritesToo(t *testing.T) {
 	const dropIn = "/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf"
 	for name, tc := range map[string]struct {
 		system, path string
 		parts        []string
 		absent       string
 	}{
-		"images are pulled in parallel, with a limit (F-41)":           {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
-		"Flatcar's volume plugins are outside of /usr (F-41)":          {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
-		"a container's log file may have 100 MiB (F-41)":               {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
-		"Flatcar's update-engine reads the file with the proxy (F-41)": {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
-		"the file that update-engine reads contains the proxy (F-41)":  {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
-		"packages are installed on Ubuntu (F-41)":                      {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
-		"no packages are installed on Flatcar (F-41)":                  {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
+		"images are pulled in parallel, with a limit (F-41)":                                         {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
+		"Flatcar's volume plugins are outside of /usr (F-41)":                                        {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
+		"a container's log file may have 100 MiB (F-41)":                                             {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
+		"Flatcar's update-engine reads its proxy from the file proxy.env (F-41)":                     {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
+		"the file proxy.env that Flatcar's update-engine reads contains the operator's proxy (F-41)": {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
+		"the operator's packages are installed on Ubuntu (F-41)":                                     {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
+		"the operator's packages are not installed on Flatcar (F-41)":                                {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := siteInput(tc.system)

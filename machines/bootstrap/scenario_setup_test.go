@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestSetupOfAnImageThatHoldsEverythingDownloadsNothing(t *testing.T) {
+func TestSetupOfAnImageWithAllComponentsDownloadsNothing(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	fetched, err := h.setup()
@@ -31,12 +31,12 @@ func TestSetupOfAnImageThatHoldsEverythingDownloadsNothing(t *testing.T) {
 func TestSetupFindsTheServersOwnUUID(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	for name, document := range map[string]string{
-		"a tag named uuid comes after the UUID (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
-		"a tag named uuid comes before the UUID (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
-		"the value of a tag looks like JSON (F-40)":     `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
-		"the document has several lines (F-40)":         "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
+		"finds the UUID when a tag named uuid comes after it (F-40)":    `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
+		"finds the UUID when a tag named uuid comes before it (F-40)":   `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
+		"finds the UUID when the value of a tag looks like JSON (F-40)": `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
+		"finds the UUID when meta_data.json has several lines (F-40)":   "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
 	} {
-		t.Run("setup reads the server's UUID from meta_data.json when "+name, func(t *testing.T) {
+		t.Run("setup "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
 			h.whole()
 			h.write("web/meta_data.json", document)
@@ -50,14 +50,14 @@ func TestSetupFindsTheServersOwnUUID(t *testing.T) {
 	}
 }
 
-func TestSetupOfABareImage(t *testing.T) {
+func TestSetupOfAnImageWithoutComponents(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	fetched, err := h.setup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("downloads each missing component from its publisher, and checks each checksum", func(t *testing.T) {
+	t.Run("the setup downloads each component and its checksum from the component's publisher", func(t *testing.T) {
 		want := []string{
 			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz",
 			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz.sha256sum",
@@ -72,7 +72,7 @@ func TestSetupOfABareImage(t *testing.T) {
 			t.Errorf("got %q", fetched)
 		}
 	})
-	t.Run("installs every component", func(t *testing.T) {
+	t.Run("the setup installs every component", func(t *testing.T) {
 		for path, want := range map[string]string{
 			"/usr/local/bin/containerd": hostContainerd, "/usr/local/bin/ctr": "ctr", "/usr/local/sbin/runc": "runc",
 			"/opt/cni/bin/loopback": "x", "/opt/cni/bin/bridge": "y", "/opt/bin/kubelet": hostKubelet, "/run/drover/provider-id.env": providerEnv,
@@ -85,7 +85,7 @@ func TestSetupOfABareImage(t *testing.T) {
 			t.Errorf("containerd's configuration:\n%s", got)
 		}
 	})
-	t.Run("downloads nothing at the next boot", func(t *testing.T) {
+	t.Run("the setup downloads nothing at the next boot", func(t *testing.T) {
 		if fetched, err := h.setup(); err != nil || len(fetched) != 0 {
 			t.Errorf("fetched %q, error %v", fetched, err)
 		}
@@ -206,7 +206,7 @@ func TestSetupChecksTheVersionOfContainerd(t *testing.T) {
 		"refuses containerd 1.5 with any kubelet (F-54)":       {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
 		"accepts a containerd version of unknown form (F-54)":  {"1.38.0", "containerd of my own", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the setup "+name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
 			in.KubeletVersion = tc.kubelet
 			h := newHost(t, in)
@@ -273,7 +273,7 @@ func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 		}, 0},
 		"prints nothing while the setup runs, which reports its own failures (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the report "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
 			h.must(os.Symlink("/usr/bin/cut", h.path("bin/cut")))
 			h.write("/run/drover/provider-id.env", "x")

@@ -41,9 +41,9 @@ type KubeletSettings struct {
 	ExternalCloudProvider bool
 }
 
-// DefaultKubeletSettings returns the settings of a Machine without annotations: 110 pods, 200m CPU, 300 MiB of memory and 1 GiB of disk for
-// the kubelet and its runtime, 200m, 500 MiB and 1 GiB for the system, the kubelet's own eviction thresholds, and 100 MiB for each of the
-// kubelet's 5 log files of a container.
+// DefaultKubeletSettings returns the settings of a Machine without annotations: 110 pods; 200m CPU, 300 MiB of memory and 1 GiB of disk
+// reserved for the kubelet and its runtime; 200m CPU, 500 MiB of memory and 1 GiB of disk reserved for the system; the kubelet's own
+// eviction thresholds; and for each container up to 5 log files of 100 MiB.
 func DefaultKubeletSettings() KubeletSettings {
 	return KubeletSettings{
 		KubeReserved:   map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"},
@@ -76,7 +76,8 @@ func (o Owners) KubeletSettings(own map[string]string) (KubeletSettings, error) 
 }
 
 // defaultsOSM returns the settings of the kubelets that operating-system-manager's profiles configure: 200m CPU, 200 MiB of memory and
-// 1 GiB of disk for the kubelet, and the same for the system. Eviction thresholds and pods are drover's defaults.
+// 1 GiB of disk reserved for the kubelet, and the same for the system. The eviction thresholds and the number of pods are drover's
+// defaults.
 func defaultsOSM() KubeletSettings {
 	s := DefaultKubeletSettings()
 	s.KubeReserved = map[string]string{"cpu": "200m", "memory": "200Mi", "ephemeral-storage": "1Gi"}
@@ -84,8 +85,8 @@ func defaultsOSM() KubeletSettings {
 	return s
 }
 
-// ReservesByDefault reports whether the kubelet's reservations and eviction thresholds are those that drover's or
-// operating-system-manager's user data contains when no annotation changes them.
+// ReservesByDefault reports whether the kubelet's reservations and eviction thresholds are default values: those of drover's
+// user data, or those of operating-system-manager's, without annotations.
 func (s KubeletSettings) ReservesByDefault() bool {
 	return slices.ContainsFunc([]KubeletSettings{DefaultKubeletSettings(), defaultsOSM()}, func(d KubeletSettings) bool {
 		return maps.Equal(s.KubeReserved, d.KubeReserved) && maps.Equal(s.SystemReserved, d.SystemReserved) && maps.Equal(s.EvictionHard, d.EvictionHard)
@@ -152,8 +153,8 @@ func boolean(value string) (bool, error) {
 	return on, nil
 }
 
-// set reads one setting. It ignores unknown names, because a newer writer may know them. An empty value means the default, because KubeOne
-// writes EvictionHard in that way.
+// set reads one setting. It ignores an unknown name, because the annotation may be for a newer release. An empty value means the default,
+// because KubeOne writes EvictionHard in that way.
 func (s *KubeletSettings) set(name, value string) (err error) {
 	if value == "" {
 		return nil

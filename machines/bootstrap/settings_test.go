@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestKubeletSettingsComeFromTheAnnotationsOfTheOwners(t *testing.T) {
-	t.Run("annotations override the defaults", func(t *testing.T) {
+func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.T) {
+	t.Run("annotations override the default settings", func(t *testing.T) {
 		s, err := Owners{}.KubeletSettings(map[string]string{
 			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
 			annotationKubeletConfig + "EvictionHard": "memory.available<5%", annotationFeatureGates + "Foo": "true", "other": "x",
@@ -24,11 +24,11 @@ func TestKubeletSettingsComeFromTheAnnotationsOfTheOwners(t *testing.T) {
 		pods   int32
 		memory string // the memory reserved for the kubelet, a space, and the memory reserved for the system
 	}{
-		"uses the annotations of the MachineDeployment (F-36)":                                 {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
-		"prefers the Machine's annotations to those of its MachineDeployment (F-36)":           {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
-		"uses the annotations of the MachineDeployment, not the copy in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
-		"uses the annotations of a MachineSet without a MachineDeployment (F-36)":              {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
-		"uses operating-system-manager's defaults and ignores the Machine's annotations when the deployment has its profile (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+		"the annotations of the MachineDeployment are used (F-36)":                                   {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
+		"the Machine's annotations take precedence over those of its MachineDeployment (F-36)":       {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
+		"the annotations of the MachineDeployment are used, not the copies in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
+		"the annotations of a MachineSet without a MachineDeployment are used (F-36)":                {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
+		"operating-system-manager's defaults are used, not the Machine's annotations, when the deployment has its profile (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
 			d := deploymentWith("50")
 			d.Annotations[annotationProfile] = "osp-ubuntu"
 			return d
@@ -41,14 +41,14 @@ func TestKubeletSettingsComeFromTheAnnotationsOfTheOwners(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an empty annotation means the default (F-40)", func(t *testing.T) {
+	t.Run("an empty annotation stands for the default setting (F-40)", func(t *testing.T) {
 		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
 		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
 			t.Errorf("error %v, settings:\n%s", err, diff)
 		}
 	})
 	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
-		t.Run("an invalid "+name+" annotation is an error", func(t *testing.T) {
+		t.Run("an invalid value of the annotation "+name+" is an error", func(t *testing.T) {
 			if _, err := (Owners{}).KubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
 				t.Error("no error")
 			}

@@ -17,8 +17,8 @@ type Site struct {
 	// HTTPProxy is the URL of the proxy for downloads, packages and images. NoProxy lists the hosts that are reached without the proxy,
 	// separated by commas. The kubelet itself connects to the API server without a proxy.
 	HTTPProxy, NoProxy string
-	// RegistryMirrors are tried before the registry itself, in their order. Each is registry=URL, or only a URL for docker.io. The path
-	// of a URL is the whole prefix of the registry's API on the mirror.
+	// RegistryMirrors are tried in the order of the list, before the registry itself. Each is registry=URL, or only a URL for
+	// docker.io. The path of a URL is the whole prefix of the registry's API on the mirror.
 	RegistryMirrors []string
 	// InsecureRegistries are hosts whose certificates are not checked.
 	InsecureRegistries []string

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestSiteSettingsReachEveryServer(t *testing.T) {
+func TestTheOperatorsSiteSettingsReachEveryServer(t *testing.T) {
 	for _, system := range []string{"ubuntu", "flatcar"} {
 		userData, err := siteInput(system).Render()
 		if err != nil {
@@ -34,7 +34,7 @@ func TestSiteSettingsReachEveryServer(t *testing.T) {
 		for path := range want {
 			got[path] = boot.Files[path]
 		}
-		t.Run(system+" has the files for mirrors, certificates, SSH and DNS", func(t *testing.T) {
+		t.Run("a server with "+system+" has the files for mirrors, certificates, SSH and DNS", func(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -46,7 +46,7 @@ func TestSiteSettingsReachEveryServer(t *testing.T) {
 			kubelet.ConfigFile:      {"A: true", "B: false"},
 			kubelet.ArgsFile:        {"--node-ip=::"},
 		} {
-			t.Run(system+" has the operator's settings in "+path, func(t *testing.T) {
+			t.Run("a server with "+system+" has the operator's settings in the file "+path, func(t *testing.T) {
 				for _, part := range parts {
 					if !strings.Contains(boot.Files[path], part) {
 						t.Errorf("lacks %q:\n%s", part, boot.Files[path])
@@ -57,29 +57,29 @@ func TestSiteSettingsReachEveryServer(t *testing.T) {
 	}
 }
 
-func TestSiteSettingsAreChecked(t *testing.T) {
+func TestTheOperatorsSiteSettingsAreChecked(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		site Site
 		want string // part of the message; empty means valid
 	}{
-		{"empty settings", Site{}, ""},
-		{"all settings together", siteInput("ubuntu").Site, ""},
-		{"a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is not a URL"},
-		{"a proxy whose URL contains a quote", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
-		{"white space in the list of hosts without proxy", Site{NoProxy: "a, b"}, `"a, b"`},
-		{"a mirror without a registry", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
-		{"a mirror whose URL ends the TOML string that contains it", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
-		{"a mirror whose registry is a path out of the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
-		{"an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
-		{"an invalid pause image", Site{PauseImage: "a b"}, `"a b" is not an image`},
-		{"an invalid containerd version", Site{ContainerdVersion: "two"}, `"two" is not a version`},
-		{"a private key in the CA bundle", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
-		{"a CA bundle without a certificate", Site{CABundle: []byte("hello")}, "something other than certificates"},
-		{"a package whose name is an option of apt-get (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is not the name of a Debian package`},
-		{"two invalid settings, and names each of them", Site{PauseImage: "a b", NoProxy: "a b"}, "list of hosts without proxy \"a b\" must have host names, domains and networks, separated by commas, and no white space\nthe nodes' pause image"},
+		{"accepts empty settings", Site{}, ""},
+		{"accepts valid values of all settings together", siteInput("ubuntu").Site, ""},
+		{"refuses a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is not a URL"},
+		{"refuses a proxy whose URL contains a quote", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
+		{"refuses white space in the list of hosts without proxy", Site{NoProxy: "a, b"}, `"a, b"`},
+		{"refuses a registry whose mirror has no URL", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
+		{"refuses a mirror whose URL ends the TOML string that contains it", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
+		{"refuses a mirror whose registry is a path out of the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
+		{"refuses an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
+		{"refuses an invalid pause image", Site{PauseImage: "a b"}, `"a b" is not an image`},
+		{"refuses an invalid containerd version", Site{ContainerdVersion: "two"}, `"two" is not a version`},
+		{"refuses a private key in the CA bundle", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
+		{"refuses a CA bundle without a certificate", Site{CABundle: []byte("hello")}, "something other than certificates"},
+		{"refuses a package whose name is an option of apt-get (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is not the name of a Debian package`},
+		{"refuses two invalid settings, and names both", Site{PauseImage: "a b", NoProxy: "a b"}, "list of hosts without proxy \"a b\" must have host names, domains and networks, separated by commas, and no white space\nthe nodes' pause image"},
 	} {
-		t.Run(map[bool]string{true: "accepts ", false: "refuses "}[tt.want == ""]+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			err := tt.site.Check()
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -88,7 +88,7 @@ func TestSiteSettingsAreChecked(t *testing.T) {
 	}
 }
 
-func TestShellsAndSystemdReadTheSameEnvironment(t *testing.T) {
+func TestAProxyURLIsRefusedUnlessShellsAndSystemdReadItAlike(t *testing.T) {
 	in := siteInput("ubuntu")
 	in.Site.HTTPProxy = "http://u:p%40$HOME;&*@proxy.example:3128"
 	if err := in.Site.Check(); err == nil {

@@ -121,14 +121,14 @@ func TestCheckRefusesAKubeletVersionThatTheAPIServerDoesNotSupport(t *testing.T)
 	})
 }
 
-func TestUserDataHasTheKubeletAnnotationsOfTheOwners(t *testing.T) {
+func TestUserDataHasTheKubeletSettingsInTheAnnotations(t *testing.T) {
 	const key = annotationKubeletConfig + "MaxPods"
 	for name, tc := range map[string]struct {
 		deployment, machine map[string]string
 		want                string
 	}{
-		"uses the annotations of the MachineDeployment (F-36)":                       {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
-		"prefers the Machine's annotations to those of the MachineDeployment (F-36)": {map[string]string{key: "50"}, map[string]string{key: "70"}, "maxPods: 70\n"},
+		"the annotations of the MachineDeployment are used (F-36)":                             {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
+		"the Machine's annotations take precedence over those of the MachineDeployment (F-36)": {map[string]string{key: "50"}, map[string]string{key: "70"}, "maxPods: 70\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, set, m := family()

@@ -115,7 +115,7 @@ type Holder struct {
 	UID     types.UID
 	// Expiry is when the token expires; zero when it does not.
 	Expiry time.Time
-	// deployment is operating-system-manager's label of a deployment.
+	// deployment is the value of the label with which operating-system-manager marks the tokens of a MachineDeployment.
 	deployment string
 }
 

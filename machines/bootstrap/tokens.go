@@ -29,8 +29,8 @@ type Tokens struct {
 	Rand io.Reader
 
 	mu sync.Mutex
-	// known holds the tokens that were created or read. With it, a reconcile of a waiting Machine needs no call, and a deletion needs
-	// only one.
+	// known holds the tokens that this process has created or read. When it has a Machine's token, a reconcile of the waiting Machine
+	// needs no call, and the token's deletion needs only one.
 	known map[types.UID]knownToken
 	// began is when this process stored its first token. Machines that were created before may have a token that another process
 	// created.
@@ -45,8 +45,8 @@ type knownToken struct {
 	expiry time.Time
 }
 
-// ids is how many IDs drover tries for a Machine. For each existing token, the chance that it has the same ID is one in two thousand
-// million.
+// ids is how many IDs drover tries for the token of a Machine, because another token may have the same ID. For each existing token
+// the chance of that is one in two thousand million.
 const ids = 3
 
 // Ensure returns the Machine's token, and creates it when there is none.

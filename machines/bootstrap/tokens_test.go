@@ -59,7 +59,7 @@ func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 			t.Errorf("secret %+v", s.ObjectMeta)
 		}
 	})
-	t.Run("the next leader finds the token and creates no other", func(t *testing.T) {
+	t.Run("the next leader finds the token and does not create a second one", func(t *testing.T) {
 		again, err := fresh().Ensure(t.Context(), m)
 		if err != nil || again != first || len(secrets()) != 1 {
 			t.Errorf("token %v, error %v, %d secrets", again, err, len(secrets()))
@@ -160,7 +160,7 @@ func TestATokenCostsFewAPICalls(t *testing.T) {
 	}
 	tokens := process()
 	first := ensure(t, tokens)
-	t.Run("the token is created with one call for a Machine that is younger than this process's first token", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
+	t.Run("one call creates the token when none can exist yet, because the Machine is not older than this process's first token", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
 	t.Run("the token costs no further call while its Machine waits (F-57)", func(t *testing.T) {
 		for range 10 {
 			if again := ensure(t, tokens); again != first {
@@ -174,13 +174,13 @@ func TestATokenCostsFewAPICalls(t *testing.T) {
 	})
 	clock.SetTime(clock.Now().Add(time.Minute))
 	successor := process()
-	t.Run("the next leader reads the token without a refused write (F-57)", func(t *testing.T) {
+	t.Run("the next leader reads the token with one call and does not try to create it (F-57)", func(t *testing.T) {
 		if again := ensure(t, successor); again != first {
 			t.Errorf("token %v, then %v", first, again)
 		}
 		costs(t, map[string]int{"get": 1})
 	})
-	t.Run("the token is created again when it expired and was removed (F-57)", func(t *testing.T) {
+	t.Run("the token is created again after it has expired and was deleted (F-57)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(TokenLife))
 		var s corev1.Secret
 		if err := store.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: secretPrefix + first.ID}, &s); err != nil {

@@ -74,7 +74,7 @@ func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(tt.name+" equals the golden file", func(t *testing.T) {
+		t.Run("the user data "+tt.name+" equals its golden file", func(t *testing.T) {
 			if *update {
 				if err := os.WriteFile(golden, got, 0o600); err != nil {
 					t.Fatal(err)
@@ -88,13 +88,13 @@ func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
 				t.Errorf("the user data differs from %s; run the test with -update and read the difference", golden)
 			}
 		})
-		t.Run(tt.name+" is the same when it is rendered again", func(t *testing.T) {
+		t.Run("the user data "+tt.name+" is the same when it is rendered again", func(t *testing.T) {
 			again, err := input(tt.system, tt.spec).Render()
 			if err != nil || !bytes.Equal(got, again) {
 				t.Errorf("the second rendering differs (error %v)", err)
 			}
 		})
-		t.Run(tt.name+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
+		t.Run("the user data "+tt.name+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
 	}
 }
 

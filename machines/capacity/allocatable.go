@@ -32,9 +32,9 @@ func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 	return list
 }
 
-// arriving returns the capacity that a node reports: the flavor's memory less the percentage that firmware and kernel use. With an error of
-// more than 1.5 %, the autoscaler would not treat an empty group as similar to one with nodes (CA-C99). arriving does not change memory
-// that annotations or a class set.
+// arriving returns the capacity that a node reports: the flavor's memory less the percentage that firmware and kernel use. When this memory
+// is wrong by more than 1.5 %, the autoscaler does not treat a group without nodes as similar to a group with nodes (CA-C99). arriving does
+// not change memory that annotations or a class set.
 func arriving(list corev1.ResourceList, given []corev1.ResourceName, kernel float64) corev1.ResourceList {
 	if memory, ok := list[corev1.ResourceMemory]; ok && !slices.Contains(given, corev1.ResourceMemory) {
 		memory.Sub(*resource.NewQuantity(share(memory.Value(), kernel), resource.BinarySI))

@@ -54,7 +54,7 @@ func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *boot
 	}
 }
 
-// beyond adds the resources that a class sets and that flavors do not have.
+// beyond adds the resources that a class sets and that the flavor's capacity lacks.
 func beyond(c *v1alpha1.ClassNodeTemplate, t *v1alpha1.NodeTemplate) {
 	if c == nil {
 		return

@@ -133,7 +133,7 @@ func (b *bench) condition(d *v1alpha1.MachineDeployment, status metav1.Condition
 	}
 }
 
-func TestReconcileWritesTheTemplateIntoStatus(t *testing.T) {
+func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 	b := newBench(t)
 	t.Run("writes the node template once when the cloud has its flavor", func(t *testing.T) {
 		d := b.create("known")
@@ -150,7 +150,7 @@ func TestReconcileWritesTheTemplateIntoStatus(t *testing.T) {
 			t.Error("the unchanged template was written again")
 		}
 	})
-	t.Run("names an unknown flavor in a condition and in one Event, and writes no node template (CA-C98)", func(t *testing.T) {
+	t.Run("reports an unknown flavor in a condition and in one Event, and writes no node template (CA-C98)", func(t *testing.T) {
 		b.cloud.err = fault.New(fault.Invalid, fault.CodeFlavorNotFound, "spec.template.spec.providerSpec.value.cloudProviderSpec.flavor: no flavor %q", "m1.tyni")
 		d := b.create("typo")
 		after, _ := b.reconcile(d)

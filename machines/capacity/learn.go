@@ -58,9 +58,9 @@ func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.Kube
 	})
 }
 
-// learn replaces the computed resources by those that real nodes with the same key report (see lesson). It takes the lowest
-// values of the nodes of this deployment or set, or else the values that were learned earlier, here or in another deployment. It
-// does not change resources that annotations or a class set.
+// learn replaces the computed resources by those that real nodes with the same key report (see the function lesson). It takes
+// the lowest values of the nodes of this deployment or set. Without such nodes it takes the values that this or another
+// deployment has learned earlier. It does not change resources that annotations or a class set.
 func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
 	from, err := r.ownNodes(ctx, s, t.settings)
 	if err != nil {

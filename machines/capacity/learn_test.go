@@ -67,7 +67,7 @@ func memoryOf(t *testing.T, c *catalog, name string, objects ...client.Object) s
 	return template.Allocatable.Memory().String()
 }
 
-func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
+func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 	const computed = "3222399877"
 	c := &catalog{shape: shape()}
 	for _, tc := range []struct {
@@ -77,7 +77,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 	}{
 		{"memory is computed from the flavor while the group has no node (CA-C99)", pool("a", "", nil), computed},
 		{"memory is taken from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
-		{"memory of a node of an older template is ignored (CA-C99)", func() []client.Object {
+		{"memory of a node of an older Machine template is ignored (CA-C99)", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[0].(*v1alpha1.MachineDeployment).Spec.Template.Spec.Versions.Kubelet = "1.36.2"
 			return objects
@@ -87,7 +87,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 			objects[3].(*corev1.Node).Status.Conditions[0].Status = corev1.ConditionUnknown
 			return objects
 		}(), computed},
-		{"memory is not learned when an annotation sets it", pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
+		{"memory of nodes is ignored when an annotation sets the memory", pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + "memory": "4Gi"}
 		}), computed},
 	} {
@@ -97,7 +97,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("memory that was learned is kept when the group has no node any more", func(t *testing.T) {
+	t.Run("memory that was learned is kept when the group no longer has a node", func(t *testing.T) {
 		learned, err := ask(t, c, "a", pool("a", "3500Mi", nil)...)
 		if err != nil {
 			t.Fatal(err)
@@ -106,21 +106,21 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		if got := memoryOf(t, c, "a", pool("a", "", remembering)...); got != "3500Mi" {
 			t.Errorf("%s of memory", got)
 		}
-		t.Run("the learned memory is used for another deployment with the same settings", func(t *testing.T) {
+		t.Run("memory that one deployment learned is used for another deployment with the same settings", func(t *testing.T) {
 			if got := memoryOf(t, c, "b", append(pool("a", "", remembering), pool("b", "", nil)...)...); got != "3500Mi" {
 				t.Errorf("%s of memory", got)
 			}
 		})
 		for name, change := range map[string]func(*v1alpha1.MachineDeployment){
-			"the kubelet configuration": func(d *v1alpha1.MachineDeployment) {
+			"memory that was learned is forgotten when the kubelet configuration changes (CA-C103)": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Metadata.Annotations = map[string]string{"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods": "50"}
 			},
-			"the kubelet version": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },
-			"the image": func(d *v1alpha1.MachineDeployment) {
+			"memory that was learned is forgotten when the kubelet version changes (CA-C103)": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },
+			"memory that was learned is forgotten when the image changes (CA-C103)": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProviderSpec":{"image":"other"}}`)}
 			},
 		} {
-			t.Run("memory is forgotten when "+name+" changes (CA-C103)", func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				objects := pool("a", "", func(d *v1alpha1.MachineDeployment) {
 					remembering(d)
 					change(d)
@@ -130,7 +130,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 				}
 			})
 		}
-		t.Run("memory is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
+		t.Run("memory that was learned is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
 			larger := shape()
 			larger.Flavor = "m1.large"
 			if got := memoryOf(t, &catalog{shape: larger}, "a", pool("a", "", remembering)...); got != computed {

@@ -9,10 +9,10 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// outdated reports whether a node was created with other kubelet settings than a new node of its group gets. The annotations of a
-// MachineDeployment change without a rollout, and existing nodes keep their settings. Therefore such nodes do not show what a new node
-// offers. outdated compares only settings that annotations change. Other settings may come from user data that drover does not write, and
-// then only the nodes show them.
+// outdated reports whether a node was created with other kubelet settings than a new node of its group gets. That happens because the
+// annotations of a MachineDeployment change without a rollout, and existing nodes keep their settings. Such nodes do not show what a new
+// node offers. outdated compares only settings that annotations change. Other settings may come from user data that drover does not
+// write; only the nodes themselves show them.
 func outdated(n *corev1.Node, s bootstrap.KubeletSettings) bool {
 	if pods, ok := n.Status.Capacity[corev1.ResourcePods]; ok && s.MaxPods != bootstrap.DefaultKubeletSettings().MaxPods && pods.Value() != int64(s.MaxPods) {
 		return true

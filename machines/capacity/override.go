@@ -42,7 +42,7 @@ func readOverride(annotations map[string]string) (override, error) {
 	return o, nil
 }
 
-// set reads one annotation. It ignores unknown names, such as those about drivers.
+// set reads one annotation of a node template. It ignores names that drover does not know, such as csi-driver.
 func (o *override) set(name, value string) (err error) {
 	switch name {
 	case "cpu":

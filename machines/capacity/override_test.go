@@ -39,7 +39,7 @@ func TestUnreadableCapacityAnnotationsAreErrors(t *testing.T) {
 		"cpu": "many", "memory": "-1", "ephemeral-disk": "0", "maxPods": "1.5", "gpu-type": "no name", "gpu-count": "1",
 		"labels": "a", "taints": "a=b:Sometimes",
 	} {
-		t.Run("an unreadable "+name+" annotation is an error that names the annotation", func(t *testing.T) {
+		t.Run("an unreadable capacity annotation "+name+" is an error that names the annotation", func(t *testing.T) {
 			d := deployment()
 			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + name: value}
 			_, err := rules.template(ofDeployment(d), shape(), nil)

@@ -40,9 +40,10 @@ type resolved struct {
 	settings bootstrap.KubeletSettings
 }
 
-// template returns the node that a new Machine becomes on a server of this shape at the time when the node takes pods. The node has its
-// permanent labels and taints. It lacks the taints that are removed before that time: startup taints, and those of the
-// cloud-controller-manager and of the node lifecycle. Values of a MachineClass replace those of the flavor, and annotations replace both.
+// template returns the template node: the node that a new Machine becomes on a server of this shape, as it is when it begins to take
+// pods. The node has its permanent labels and taints. It lacks the taints that are removed before it takes pods: startup taints, and
+// those of the cloud-controller-manager and of the node lifecycle. Values of a MachineClass replace those of the flavor, and annotations
+// replace both.
 //
 // template returns an error of class Invalid when the kubelet annotations of the template or the object, or the object's capacity
 // annotations, cannot be read.
@@ -97,7 +98,7 @@ func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName
 }
 
 // labels returns the labels of the template, overridden by the labels that the kubelet, the cloud-controller-manager and the CSI driver
-// put on every node. The host name differs between nodes, and the caller sets it.
+// put on every node. It lacks the label of the host name, which differs between nodes.
 func labels(s *subject, shape cloud.Shape) map[string]string {
 	out := bootstrap.NodeLabels(&s.template.Spec, s.template.Metadata.Labels, s.selector)
 	arch := shape.Architecture

@@ -123,7 +123,7 @@ func TestANodeTemplateHasTheLabelsOfItsFutureNodes(t *testing.T) {
 		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
 		"topology.kubernetes.io/region": "RegionOne", "failure-domain.beta.kubernetes.io/region": "RegionOne",
 	}
-	t.Run("labels are those of the Machine template and those that every node has (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("the labels are those of the Machine template and those that Kubernetes sets on every node (CA-C100, CA-C101)", func(t *testing.T) {
 		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
@@ -148,8 +148,8 @@ func TestANodeTemplateHasTheLabelsOfItsFutureNodes(t *testing.T) {
 	})
 }
 
-func TestANodeTemplateHasOnlyLastingTaints(t *testing.T) {
-	t.Run("taints are those of the Machine template without the startup taint (CA-C100)", func(t *testing.T) {
+func TestANodeTemplateHasNoStartupTaint(t *testing.T) {
+	t.Run("its taints are those of the Machine template without drover's startup taint (CA-C100)", func(t *testing.T) {
 		got := resolve(t, deployment(), shape()).Taints
 		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
 			t.Errorf("taints (-want +got):\n%s", diff)

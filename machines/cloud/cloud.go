@@ -32,8 +32,8 @@ type Cloud interface {
 	// of the Machine.
 	Instance(ctx context.Context, m *v1alpha1.Machine) (Instance, error)
 
-	// Shape resolves the flavor, image and zone of a template into the capacity and topology of its future Node. Results come from
-	// the catalog's cache; the first use of a name costs a call.
+	// Shape resolves the flavor, image and zone of a template into the capacity and topology of its future Node. The provider
+	// caches the results. Only the first use of a flavor's or image's name costs a call.
 	Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (Shape, error)
 
 	// ServerOf returns the living server whose owner tag names the Machine, with its addresses in the cloud; nil when there is
@@ -145,8 +145,8 @@ type Facts struct {
 	// Place is where the Machine's resources are created. It must be recorded before the first resource is created. It is nil when
 	// there is no place to record, or when Synced is false and the place is not known yet.
 	Place Record
-	// QuotaRaised is the last time at which free quota was seen after a quota had been exhausted. The back-off of an earlier
-	// failure of class Quota then no longer applies. QuotaRaised is zero when this has not happened.
+	// QuotaRaised is when the cloud last had free quota again after the quota had been exhausted. From then on, the back-offs of
+	// earlier failures of class Quota do not apply any more. QuotaRaised is zero when this has not happened.
 	QuotaRaised time.Time
 }
 

@@ -61,9 +61,9 @@ type Resource struct {
 	Cloud, Place string
 	Kind         ResourceKind
 	ID           string
-	// Name is the name of a server; empty for other kinds.
+	// Name is the name of a server. It is empty for resources that are not servers.
 	Name string
-	// Key identifies a server in comparisons; empty for other kinds.
+	// Key identifies a server in comparisons. It is empty for resources that are not servers.
 	Key ServerID
 	// Machine is the UID of the Machine for which the resource was created, or which adopts it.
 	Machine types.UID

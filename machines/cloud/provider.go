@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ServerID identifies a server. Its content has a meaning for its provider only. Two equal IDs are the same server, however their
-// provider IDs are written. The empty ID stands for no server.
+// ServerID identifies a server. Only its provider interprets its content. Two equal IDs are the same server, also when the
+// provider IDs of the server are written in different ways. The empty ID stands for no server.
 type ServerID string
 
 // Placement is where a Machine asks the cloud for a server. Back-offs for lack of capacity belong to a placement, because a
@@ -27,7 +27,7 @@ type Provider interface {
 	// this provider. All spellings of a provider ID return the same ServerID.
 	ServerID(providerID string) ServerID
 
-	// Placement returns the placement of a Machine with that spec, as far as the spec itself contains it. known is false when the
+	// Placement returns the placement of a Machine with that spec. known is false when the spec itself does not contain it: the
 	// provider spec is stored elsewhere, as in a MachineClass, or cannot be read.
 	Placement(spec *v1alpha1.MachineSpec) (p Placement, known bool)
 
@@ -43,8 +43,8 @@ type Provider interface {
 	// Remembered parses the Machine's status.providerStatus.
 	Remembered(m *v1alpha1.Machine) Remembered
 
-	// MayBeLeft names, for users, what may still exist in the cloud when a Machine is removed although the cloud did not answer.
-	// The text ends a message of the Machine controller.
+	// MayBeLeft returns a text for users: what may still exist in the cloud when drover removes a Machine although the cloud did
+	// not answer. A message of the Machine controller ends with this text.
 	MayBeLeft(m *v1alpha1.Machine) string
 }
 
@@ -54,9 +54,10 @@ type Remembered struct {
 	Server bool
 	// HostID is the last known [Server.HostID].
 	HostID string
-	// AtOnce covers the fields that only the status records: a change of AtOnce must be written immediately. BeforeDeletion covers
-	// the fields that the cloud stops showing once the server is gone: a change of BeforeDeletion must be written before the server
-	// is deleted. Callers compare both strings and read nothing else from them.
+	// AtOnce and BeforeDeletion show whether certain fields have changed: callers compare the two strings and read nothing else
+	// from them. AtOnce is for fields that only the status records. Its change must be written immediately. BeforeDeletion is for
+	// fields that the cloud does not show any more once the server is gone. Its change must be written before the server is
+	// deleted.
 	AtOnce, BeforeDeletion string
 }
 

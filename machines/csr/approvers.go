@@ -29,7 +29,8 @@ const reasonOthersApprove = "OthersApprove"
 // ApproverCheck warns when another program would approve certificate requests that drover refuses. The control plane's own approver
 // approves every request that is made with certain tokens, for any node name: the tokens whose group may create
 // certificatesigningrequests/nodeclient. ApproverCheck warns at the start and every 10 minutes: in the log, by an Event about the
-// binding of drover's group, by a condition of each MachineDeployment, and in the metric drover_csr_others_approve.
+// ClusterRoleBinding of the group of drover's tokens, by a condition of each MachineDeployment, and in the metric
+// drover_csr_others_approve.
 type ApproverCheck struct {
 	ApproverCheckOptions
 	recorder events.EventRecorder
@@ -100,8 +101,8 @@ func (g *ApproverCheck) check(ctx context.Context) {
 		"other programs approve certificate requests of bootstrap tokens without drover; remove the rights that allow this: %s", why)
 }
 
-// Others returns what allows other programs to approve requests that are made with the tokens of joining servers, in the authorizer's
-// words. It returns "" when nothing allows that.
+// Others returns which permissions allow other programs to approve requests that are made with the tokens of joining servers, and for
+// each permission the reason that the API server's authorizer states. It returns "" when no permission allows that.
 func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
 	groups, err := g.groups(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestWhichMachineHoldsANodeName(t *testing.T) {
+func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
 	// machine returns a Machine whose server has the name n. The Machine's own name describes what change sets.
 	machine := func(name string, change func(*Machine)) *Machine {
 		m := &Machine{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), ServerName: "n"}
@@ -38,19 +38,19 @@ func TestWhichMachineHoldsANodeName(t *testing.T) {
 	}{
 		{"a single Machine holds its name, with or without a server", []*Machine{none}, nil, none, 0},
 		{"the only Machine with a server holds the name (F-7)", []*Machine{none, first, claimed}, nil, first, 0},
-		{"no Machine holds the name while none has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
+		{"neither of two Machines holds the name while neither has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
 		{"neither of two Machines with a server holds the name while there is no Node (F-7)", []*Machine{first, none, second}, nil, nil, 2},
 		{"neither of two Machines with a server holds the name while the Node has no provider ID (F-7)", []*Machine{first, second}, &Node{}, nil, 2},
 		{"neither of two Machines with a server holds the name when the Node is a third server's (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
 		{"the Machine with the Node's server holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
-		{"a server with another name does not count while there is no Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
+		{"a Machine whose server has another name does not compete for the name while there is no Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
 		{"of two Machines with the Node's server, the Machine that is older than the Node holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
 		{"neither of two Machines with the Node's server holds the name when each is older than the Node (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
-		{"a server that was renamed keeps the Node's name (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
-		{"a server's owner tag takes precedence over the provider ID in a Machine's spec (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
-		{"the provider ID in a paused Machine's spec does not count (F-7)", []*Machine{paused, second}, nil, second, 0},
-		{"a recorded server counts while the inventory of servers is incomplete (F-7)", []*Machine{recorded, first}, nil, nil, 2},
-		{"a Machine whose recorded server is the Node's holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
+		{"the Machine whose server was renamed holds the name of its Node (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
+		{"the Machine in the server's owner tag holds the name, not a Machine whose spec has the provider ID (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
+		{"a paused Machine with only a provider ID in its spec does not compete for the name (F-7)", []*Machine{paused, second}, nil, second, 0},
+		{"neither Machine holds the name while the inventory does not show the recorded server of one of them (F-7)", []*Machine{recorded, first}, nil, nil, 2},
+		{"the Machine whose recorded server is the Node's holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Choose(tt.machines, tt.node)

@@ -97,8 +97,9 @@ func decideFirst(r *Request, f *Facts) Verdict {
 	return approve("server %s is expected to join", m.ServerName)
 }
 
-// decideRenewal decides about another client certificate for a joined node. The recorded server ID is enough while the inventory is
-// incomplete: the requester already has a certificate of that node, and nodes must survive an outage of the cloud.
+// decideRenewal decides about another client certificate for a joined node. While the inventory is incomplete, the server ID in the
+// Machine's spec.providerID is enough: the requester already has a certificate of that node, and nodes must survive an outage of
+// the cloud.
 func decideRenewal(r *Request, f *Facts) Verdict {
 	if v, ok := checkNode(r, f.Machine); !ok {
 		return v
@@ -216,7 +217,7 @@ func checkServer(f *Facts) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkClient checks that the request is for a client certificate of exactly the node with the name node, without alternative names.
+// checkClient checks that the request is for a client certificate of exactly the given node, without alternative names.
 func checkClient(r *Request, node string) (Verdict, bool) {
 	if v, ok := checkSubject(r, node); !ok {
 		return v, false
@@ -230,7 +231,7 @@ func checkClient(r *Request, node string) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkSubject checks that the request is signed by its own key, and that its subject is exactly the node with the name node.
+// checkSubject checks that the request is signed by its own key, and that its subject is exactly the given node.
 func checkSubject(r *Request, node string) (Verdict, bool) {
 	switch {
 	case r.Invalid != nil:
@@ -245,7 +246,8 @@ func checkSubject(r *Request, node string) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// onlyUsages reports whether the usages are digital signature and purpose. Key encipherment is also allowed, but nothing else.
+// onlyUsages reports whether the usages are digital signature and the given purpose. Key encipherment is also allowed, but no
+// other usage.
 func onlyUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) bool {
 	allowed := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose, certificatesv1.UsageKeyEncipherment}
 	for _, u := range usages {

@@ -78,8 +78,9 @@ type Node struct {
 	Created time.Time
 }
 
-// serverID returns the Machine's server: the server with the Machine's owner tag, or else the recorded server while the inventory is
-// incomplete. It returns "" when there is neither. The record of a paused Machine does not count, because drover does not maintain it.
+// serverID returns the Machine's server: the server with the Machine's owner tag, or else, while the inventory is incomplete, the
+// server that spec.providerID names. It returns "" when there is neither. It ignores spec.providerID of a paused Machine, because
+// drover does not maintain that field.
 func (m *Machine) serverID() cloud.ServerID {
 	switch {
 	case m.Server != nil:

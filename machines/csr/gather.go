@@ -64,7 +64,7 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 }
 
 // subject returns the Machine that a request concerns: the Machine of the request's token, or else the Machine that may use the node name.
-// While no Machine may use the name, it returns a joined one.
+// While no Machine may use the name, it returns a joined Machine that wants the name.
 func subject(machines []*Machine, c Contenders, asked *v1alpha1.Machine) *Machine {
 	if asked == nil && c.Holder != nil {
 		return c.Holder

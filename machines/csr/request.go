@@ -38,8 +38,8 @@ func read(o *certificatesv1.CertificateSigningRequest) *Request {
 // subjectAltName is the only extension that a kubelet requests.
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// foreignExtensions counts the other extensions, and the alternative names that x509 ignores, because a signer may copy them into the
-// certificate.
+// foreignExtensions counts all extensions of a request except subjectAltName, and the alternative names in subjectAltName that
+// package x509 ignores. A signer may copy these into the certificate.
 func foreignExtensions(parsed *x509.CertificateRequest) (n int) {
 	for i := range parsed.Extensions {
 		if e := &parsed.Extensions[i]; e.Id.Equal(subjectAltName) {
@@ -54,8 +54,8 @@ func foreignExtensions(parsed *x509.CertificateRequest) (n int) {
 // readNames lists the kinds of alternative names that x509 reads: e-mail address, DNS name, URI, IP address (RFC 5280, 4.2.1.6).
 var readNames = []int{1, 2, 6, 7}
 
-// foreignNames counts the names of other kinds (a directory name, a user's principal name). An extension that cannot be read counts as
-// one name.
+// foreignNames counts the alternative names whose kind is not in readNames, such as a directory name or a user's principal name. An
+// extension that cannot be read counts as one name.
 func foreignNames(extension []byte) (n int) {
 	var names []asn1.RawValue
 	if rest, err := asn1.Unmarshal(extension, &names); err != nil || len(rest) > 0 {

@@ -24,17 +24,17 @@ func TestReadingARequestFindsWhatANodeMayNotRequest(t *testing.T) {
 		invalid bool
 		others  int
 	}{
-		{"accepts a kubelet's request", good, false, 0},
+		{"finds nothing in a kubelet's request", good, false, 0},
 		{"reports a request that is not signed by its own key as invalid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}), true, 0},
 		{"reports text that is not PEM as invalid", []byte("hello"), true, 0},
 		{"reports a PEM block of another type as invalid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}), true, 0},
 		{"reports data after the PEM block as invalid", append(append([]byte(nil), good...), good...), true, 0},
-		{"finds a URI", requestFor(t, &x509.CertificateRequest{Subject: node, URIs: []*url.URL{{Scheme: "spiffe", Host: "x"}}}), false, 1},
-		{"finds an e-mail address", requestFor(t, &x509.CertificateRequest{Subject: node, EmailAddresses: []string{"a@b"}}), false, 1},
-		{"finds a second common name", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "system:nodes"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}}}}), false, 1},
-		{"finds a request to be a certificate authority", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}}), false, 1},
-		{"finds a subject alternative name of another kind", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: []byte{0x30, 0x03, 0x88, 0x01, 0x2a}}}}), false, 1},
-		{"finds another part of the subject", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, Country: []string{"DE"}}}), false, 1},
+		{"finds a URI among the names", requestFor(t, &x509.CertificateRequest{Subject: node, URIs: []*url.URL{{Scheme: "spiffe", Host: "x"}}}), false, 1},
+		{"finds an e-mail address among the names", requestFor(t, &x509.CertificateRequest{Subject: node, EmailAddresses: []string{"a@b"}}), false, 1},
+		{"finds a second common name in the subject", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "system:nodes"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}}}}), false, 1},
+		{"finds the extension of a certificate authority", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}}), false, 1},
+		{"finds a subject alternative name that is neither DNS name, address, URI nor e-mail address", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: []byte{0x30, 0x03, 0x88, 0x01, 0x2a}}}}), false, 1},
+		{"finds a country in the subject", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, Country: []string{"DE"}}}), false, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

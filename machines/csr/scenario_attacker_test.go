@@ -58,9 +58,9 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		what attempt
 		want string
 	}{
-		{"gets the certificate of the awaited server that the token is for (MC-58)", withToken("aaaaaa", "awaited"), approved},
-		{"gets the certificate with key encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
-		{"does not get the certificate of another awaited server (MC-58)", withToken("aaaaaa", "neighbour"), denied},
+		{"gets the certificate of the server that is to join with it (MC-58)", withToken("aaaaaa", "awaited"), approved},
+		{"gets the certificate with the usage key encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"does not get the certificate of another server that has not joined yet (MC-58)", withToken("aaaaaa", "neighbour"), denied},
 		{"does not get the certificate of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
 		{"does not get the certificate of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
 		{"does not get the certificate of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
@@ -80,26 +80,26 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate with a URI (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/admin"}}
 		}), denied},
-		{"does not get a certificate with server auth (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{sign, serving} }), denied},
+		{"does not get a certificate with the usage server auth (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{sign, serving} }), denied},
 		{"does not get a certificate with the usage cert sign (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
-		{"does not get a certificate with key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
-		{"does not get a certificate with data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
+		{"does not get a certificate with the usage key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
+		{"does not get a certificate with the usage data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
 		{"does not get the certificate of a certificate authority (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
 		{"does not get a certificate from the signer of serving certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeletServingSignerName }), nothing},
 		{"does not get a certificate from the signer kube-apiserver-client (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
 		{"does not get a certificate from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},
 		{"does not get a certificate once its server has joined (MC-58)", withToken("cccccc", "joined"), denied},
 		{"does not get a certificate while its Machine is being deleted (MC-58)", withToken("dddddd", "deleting"), denied},
-		{"does not get a certificate for a later Machine of the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
-		{"does not get a certificate when a Node of that name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
-		{"does not get a certificate when a Node of that name is another server's (MC-58)", withToken("gggggg", "stranger"), denied},
+		{"does not get a certificate when its Machine was deleted and another one has the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
+		{"does not get a certificate when the Node of that name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
+		{"does not get a certificate when the Node of that name belongs to another server (MC-58)", withToken("gggggg", "stranger"), denied},
 		{"does not get a certificate when the token is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
 		{"does not get a certificate when the token is deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
 		{"does not get a certificate when the token has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
 		{"does not get a certificate when the token's ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
 		{"does not get a certificate when the token's user is in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("a stolen token "+tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -117,14 +117,14 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 		{"gets the renewal of its own certificate (MC-58)", asNode("joined", "joined"), approved},
 		{"gets the renewal of its own certificate with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
 		{"gets no renewal of another node's certificate (MC-58)", asNode("joined", "victim"), denied},
-		{"gets no certificate of an awaited server (MC-58)", asNode("joined", "awaited"), denied},
+		{"gets no certificate of a server that has not joined yet (MC-58)", asNode("joined", "awaited"), denied},
 		{"gets no certificate of the control plane's node (MC-58)", asNode("joined", "control-plane"), denied},
 		{"gets no certificate of an administrator (MC-58)", asNode("joined", "joined").with(masters), denied},
 		{"gets no client certificate with DNS names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
-		{"gets no client certificate with server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
+		{"gets no client certificate with the usage server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
 		{"gets nothing from the signer kube-apiserver-client (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
 		{"gets no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
-		{"gets no renewal without a Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
+		{"gets no renewal when its Node has no Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
 		{"gets no renewal when its Node has another server's provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
 		{"gets nothing as a node with an empty name (MC-58)", asNode("", ""), nothing},
 		{"gets nothing when its user is not in the group system:nodes (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
@@ -139,9 +139,9 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 		{"gets no serving certificate whose subject is another node (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
 		{"gets no serving certificate while its Machine is being deleted (MC-58)", toServe("deleting", "deleting", "deleting"), nothing},
 		{"gets no serving certificate for an e-mail address (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.request.EmailAddresses = []string{"a@b"} }), denied},
-		{"gets no serving certificate with client auth (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, auth) }), denied},
+		{"gets no serving certificate with the usage client auth (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, auth) }), denied},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("the kubelet "+tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -151,7 +151,7 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 
 // The attacker writes Machines, has the kubelet certificate of one of the nodes of these Machines, and can run a cloud that lists any
 // address.
-func TestForgedAddressesGetNoCertificate(t *testing.T) {
+func TestWhichAddressesAndNamesAServingCertificateMayHave(t *testing.T) {
 	internal := func(address string) corev1.NodeAddress {
 		return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address}
 	}
@@ -167,12 +167,12 @@ func TestForgedAddressesGetNoCertificate(t *testing.T) {
 		what   []string
 		want   string
 	}{
-		{"certifies the name and address that the cloud has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"forged", "10.0.0.5"}, approved},
+		{"certifies the name and address that the cloud lists (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"forged", "10.0.0.5"}, approved},
 		{"does not certify a name that only status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
 		{"does not certify an address that only status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.0.0.6"}, nothing},
 		{"does not certify a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
-		{"certifies nothing for a Machine paused by cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
-		{"certifies nothing for a Machine paused by cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
+		{"certifies nothing for a Machine with the annotation cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
+		{"certifies nothing for a Machine with the annotation cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
 		{"does not certify an address in a Service range although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
 		{"does not certify an address in a second Service range although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
 		{"does not certify the address of the Service kubernetes although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
@@ -186,7 +186,7 @@ func TestForgedAddressesGetNoCertificate(t *testing.T) {
 		{"does not certify the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
 		{"does not certify the API server's name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("drover "+tt.name, func(t *testing.T) {
 			c := newFakeCluster(t,
 				&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/16", "fd00:1::/112"}}},
 				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"172.30.0.1"}}},

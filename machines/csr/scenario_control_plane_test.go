@@ -219,7 +219,7 @@ func TestTheApproverOnARealControlPlane(t *testing.T) {
 	p.within("a token gets nothing but its node's certificate (MC-58)", testDenied)
 	// This part runs in parallel, because the API server may accept a token for 10 s after it has expired.
 	p.beside("the API server refuses a token that has expired or was deleted (MC-58)", testExpiredToken)
-	p.within("a token of operating-system-manager joins only awaited Machines of its deployment (MC-58)", testSharedToken)
+	p.within("a token of operating-system-manager is only for servers of its deployment that have not joined yet (MC-58)", testSharedToken)
 	p.within("a compromised kubelet gets only its own certificates (MC-58)", testCompromisedKubelet)
 	p.within("a serving certificate is only for addresses that the cloud lists, and never for the API server's (F-2)", testForgedAddresses)
 	p.within("a Machine that uses another node's name gets an Event and does not stop that node's certificates (F-7)", testSquatter)

@@ -11,7 +11,7 @@ import (
 )
 
 // The attacker writes Machines in another namespace. The servers of these Machines have the name of the victim's server.
-func TestAMachineThatTakesANodesNameDoesNotHarmTheVictim(t *testing.T) {
+func TestWhatAMachineThatTakesAnotherMachinesNodeNameAchieves(t *testing.T) {
 	squatter := func(c *fakeCluster, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 		m := machineNamed("elsewhere", "squatter", append([]func(*v1alpha1.Machine){serverNamed("victim"), func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }}, changes...)...)
 		c.create(m)
@@ -43,9 +43,9 @@ func TestAMachineThatTakesANodesNameDoesNotHarmTheVictim(t *testing.T) {
 		{"does not get a joined victim's certificate even with a server of its own (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"does not get a serving certificate in the victim's name for the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
 		{"gets no certificate while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
-		{"the victim gets no certificate either while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"delays the victim's certificate while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("the squatter "+tt.name, func(t *testing.T) {
 			stolen := token("ssssss", "squatter", "uid-squatter")
 			stolen.Annotations[v1alpha1.AnnotationNodeMachine] = "elsewhere/squatter"
 			c := newFakeCluster(t, token("aaaaaa", "victim", "uid-victim"), stolen)
@@ -61,7 +61,7 @@ func TestAMachineThatTakesANodesNameDoesNotHarmTheVictim(t *testing.T) {
 			}
 		})
 	}
-	t.Run("gets a warning Event at most every 10 minutes (F-7)", func(t *testing.T) {
+	t.Run("the squatter gets a warning Event at most every 10 minutes (F-7)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		paused(c)
 		c.join(c.machine("victim", "10.0.0.5"))

@@ -9,7 +9,7 @@ import (
 )
 
 // The attacker has a Machine with a Node, and runs a cloud that lists any address for its server.
-func TestTheAddressOfAnOlderNodeIsRefused(t *testing.T) {
+func TestForWhichAddressesAMachineInAnAttackersCloudGetsACertificate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// age is by how much the other Node is older. reports holds the addresses that the other Node reports. listed holds the

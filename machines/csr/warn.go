@@ -16,14 +16,15 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// fieldOwner is the field manager of the condition.
+// fieldOwner is the field manager of the condition OthersApprove.
 const fieldOwner = client.FieldOwner(name)
 
-// mostWarned limits the length of the condition's message, in bytes.
+// mostWarned limits the length of the message of the condition OthersApprove, in bytes.
 const mostWarned = fault.MaxMessage
 
-// report keeps the condition on every MachineDeployment while other programs approve requests, because the deployment's servers join
-// with the affected tokens. It removes the condition afterwards. It writes only differences.
+// report sets the condition OthersApprove on every MachineDeployment while other programs approve requests, because the deployment's
+// servers join with the affected tokens. When no other program approves them any more, report removes the condition. It writes only
+// when the condition changes.
 func (g *ApproverCheck) report(ctx context.Context, why string) error {
 	var list v1alpha1.MachineDeploymentList
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {
@@ -42,7 +43,7 @@ func (g *ApproverCheck) report(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// apply writes the condition, or removes it when why is empty.
+// apply writes the condition OthersApprove, or removes it when why is empty.
 func (g *ApproverCheck) apply(ctx context.Context, d *v1alpha1.MachineDeployment, have *metav1.Condition, why string) error {
 	conditions := []any{}
 	if why != "" {

@@ -39,14 +39,14 @@ func (w *warned) due(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// sweep removes entries that no longer have an effect.
+// sweep removes the entries of Machines about which drover may warn again.
 func (w *warned) sweep(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= warnEvery })
 }
 
-// sweep removes old entries about warned Machines, at intervals of warnEvery, until ctx ends.
+// sweep removes, at intervals of warnEvery until ctx ends, the Machines about which drover may warn again from memory.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	ticker := r.Clock.NewTicker(warnEvery)
 	defer ticker.Stop()

@@ -14,9 +14,9 @@ import (
 // at most 2. The surge is the usual 10 %: with a smaller surge, a step moves fewer Machines for the same number of writes.
 func BenchmarkRolling500Machines(b *testing.B) {
 	for _, surge := range []string{"10%", "25%"} {
-		b.Run("surge="+surge, func(b *testing.B) { benchmarkRolling(b, 500, intstr.Parse(surge)) })
+		b.Run("with maxSurge "+surge, func(b *testing.B) { benchmarkRolling(b, 500, intstr.Parse(surge)) })
 	}
-	b.Run("surge=1,50 Machines", func(b *testing.B) { benchmarkRolling(b, 50, intstr.FromInt32(1)) })
+	b.Run("with maxSurge 1 and only 50 Machines", func(b *testing.B) { benchmarkRolling(b, 50, intstr.FromInt32(1)) })
 }
 
 func benchmarkRolling(b *testing.B, n int32, surge intstr.IntOrString) {

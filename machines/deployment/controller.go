@@ -50,10 +50,11 @@ type Reconciler struct {
 	nodes    rolledNodes
 	plans    *history
 	statuses *statuses
-	// named holds the removals that deployments have named. rolled holds the removals that rollouts have named in the sets.
+	// named remembers the entries of spec.removals of each deployment. rolled remembers the removals that rollouts have written
+	// into spec.rolloutRemovals of the sets. Both keep entries that another client has dropped.
 	named, rolled ownership.Removals
 	options       Options
-	// conflicts holds the back-off of deployments that are older in the informer cache than in the API server, or whose sets are.
+	// conflicts holds the back-offs of deployments whose last reconcile ended because an object had changed since drover read it.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
@@ -220,7 +221,7 @@ func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.P
 	}
 }
 
-// follow taints and annotates the Nodes that a plan rolls before it carries out the plan, so that pods do not move from one of these
+// follow carries out a plan. First it taints and annotates the Nodes that the plan rolls, so that pods do not move from one of these
 // Nodes to another one that is rolled later.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
 	more, marked := r.nodes.sync(ctx, client.ObjectKeyFromObject(d), plan)

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// debounce delays the plan for a changed template, because a client may restore the former template within a moment. It remembers
-// when the deployment's current spec was first seen.
+// debounce delays the plan for a changed template by the time gather, because a client may restore the former template
+// immediately. It remembers when the deployment's current spec was first seen.
 type debounce struct {
 	// live reads from the API server itself, without a cache.
 	live  client.Reader
@@ -52,10 +52,10 @@ func (b *debounce) forget(deployment types.NamespacedName) {
 	delete(b.seen, deployment)
 }
 
-// wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for another template than the last one
-// waits until the template has not changed for a moment. For such a plan, and for a plan that makes a set smaller, wait returns
-// errCacheOld while the API server has a newer spec than the informer cache, because the newer spec may contain the former template
-// again.
+// wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for a changed template waits until the
+// spec has not changed for the time gather. Such a plan, and a plan that makes a set smaller, also needs the newest spec, because
+// that may contain the former template again: wait returns errCacheOld while the API server has a newer spec than the informer
+// cache.
 func (b *debounce) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""

@@ -16,9 +16,9 @@ import (
 // limitRetry is the interval at which a deployment is reconciled while the replacement limit stops its rollout.
 const limitRetry = 2 * time.Second
 
-// replacementLimit limits how many Machines of all deployments together are replaced at the same time. How many Machines a
-// deployment replaces is known from its last plan. Plans are made one after the other, so that two plans never use the same part
-// of the limit.
+// replacementLimit limits how many Machines of all deployments together are replaced at the same time. The last plan of a
+// deployment shows how many of its Machines are replaced. Plans are made one after the other, so that two plans never use the
+// same part of the limit.
 type replacementLimit struct {
 	mu sync.Mutex
 	// most is the limit; 0 means no limit.

@@ -81,7 +81,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 		}
 		return p
 	}
-	t.Run("stops the second deployment until the first has finished", func(t *testing.T) {
+	t.Run("with a limit of 1, the second deployment replaces no Machine until the first has finished", func(t *testing.T) {
 		r, s := limited(t, 1, 0)
 		if p := plan(t, r, s[0]); p.Replacing != 1 || *p.Create.Spec.Replicas != 1 {
 			t.Errorf("the first deployment replaces %d: %v", p.Replacing, p.Steps)
@@ -94,7 +94,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("counts replacements that began under the previous leader", func(t *testing.T) {
+	t.Run("replacements that began under the previous leader count towards the limit", func(t *testing.T) {
 		r, s := limited(t, 1, 0)
 		first := plan(t, r, s[0]).Create
 		if err := r.client.Create(t.Context(), first); err != nil {
@@ -105,7 +105,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("stops no deployment when there is no limit", func(t *testing.T) {
+	t.Run("without a limit, all deployments replace Machines at the same time", func(t *testing.T) {
 		r, s := limited(t, 0, 0)
 		for i := range s {
 			if p := plan(t, r, s[i]); p.Replacing != 1 || p.Limited {
@@ -113,7 +113,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			}
 		}
 	})
-	t.Run("counts replaced Machines that are still being deleted", func(t *testing.T) {
+	t.Run("replaced Machines that are still being deleted count towards the limit", func(t *testing.T) {
 		r, s := limited(t, 2, 1)
 		plan(t, r, s[0])
 		if got := r.limit.inUse[client.ObjectKeyFromObject(s[0].Deployment)]; got != 1 {

@@ -113,7 +113,7 @@ func hasMachineIn(node *corev1.Node, namespace string) bool {
 	return strings.HasPrefix(node.Annotations[v1alpha1.AnnotationNodeMachine], namespace+"/")
 }
 
-// addPatch returns the patch that taints and annotates a Node; nil when the Node already has a record.
+// addPatch returns the patch that taints and annotates a Node; nil when the Node already has a rollingRecord.
 func addPatch(node *corev1.Node, marks rollingRecord) map[string]any {
 	if _, there := node.Annotations[v1alpha1.AnnotationNodeRolling]; there {
 		return nil

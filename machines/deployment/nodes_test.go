@@ -51,22 +51,22 @@ func TestTheReplacementNodeLosesDroversAnnotationsWhenTheDrainEnds(t *testing.T)
 	}
 }
 
-func TestARolledNodeIsRestored(t *testing.T) {
+func TestANodeIsRestoredWhenItIsNoLongerRolled(t *testing.T) {
 	theirs := corev1.Taint{Key: "people", Effect: corev1.TaintEffectNoSchedule}
 	ours := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
 	node := func(annotations map[string]string, taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", ResourceVersion: "7", Annotations: annotations}, Spec: corev1.NodeSpec{Taints: taints}}
 	}
 	for name, was := range map[string]*corev1.Node{
-		"a plain Node is restored": node(nil),
-		"a Node with taints and annotations of other programs is restored":       node(map[string]string{"note": "x"}, theirs),
-		"a Node whose scale-down an operator disabled is restored":               node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
-		"a Node whose scale-down an operator enabled is restored":                node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
-		"a Node with the same taint from an operator is restored":                node(map[string]string{"note": "x"}, ours, theirs),
-		"a Node with the same taint and annotation from an operator is restored": node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
-		"a Node with a taint of the same key and another effect is restored":     node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
+		"a Node without taints and annotations":                                     node(nil),
+		"a Node with taints and annotations of other programs":                      node(map[string]string{"note": "x"}, theirs),
+		"a Node whose scale-down an operator disabled":                              node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
+		"a Node whose scale-down an operator enabled":                               node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
+		"a Node on which an operator has set drover's taint":                        node(map[string]string{"note": "x"}, ours, theirs),
+		"a Node on which an operator has set drover's taint and annotation":         node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
+		"a Node with a taint that has the key of drover's taint and another effect": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
-		t.Run(name+" exactly (MCM-20)", func(t *testing.T) {
+		t.Run(name+" is restored exactly (MCM-20)", func(t *testing.T) {
 			marked := patched(t, was, addPatch(was, rolledBy))
 			if !hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "" {
 				t.Errorf("annotations and taints after addPatch(): %v %v", marked.Annotations, marked.Spec.Taints)
@@ -83,7 +83,7 @@ func TestARolledNodeIsRestored(t *testing.T) {
 			}
 		})
 	}
-	t.Run("keeps another owner's taint of the same key with another effect (F-47)", func(t *testing.T) {
+	t.Run("a taint with the key of drover's taint and another effect stays during and after the rollout (F-47)", func(t *testing.T) {
 		other := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectNoSchedule}
 		marked := patched(t, node(nil, other), addPatch(node(nil, other), rolledBy))
 		if diff := cmp.Diff([]corev1.Taint{other, ours}, marked.Spec.Taints); diff != "" {
@@ -93,7 +93,7 @@ func TestARolledNodeIsRestored(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps the annotation and taints that an operator sets during the rollout (MCM-20)", func(t *testing.T) {
+	t.Run("the annotation and taints that an operator sets during the rollout stay (MCM-20)", func(t *testing.T) {
 		was := node(nil)
 		marked := patched(t, was, addPatch(was, rolledBy))
 		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"

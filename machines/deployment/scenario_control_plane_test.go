@@ -19,18 +19,18 @@ import (
 func TestDeploymentsFollowTheirSpecOnARealControlPlane(t *testing.T) {
 	h := newHarness(t)
 	// Tests that count writes or set the environment do not run in parallel with others.
-	t.Run("rolls 20 Machines with few writes", func(t *testing.T) { h.on(t).writes() })
+	t.Run("a deployment rolls 20 Machines with at most 40 writes to sets and deployments", func(t *testing.T) { h.on(t).writes() })
 	h.edited(t)
-	t.Run("in parallel", func(t *testing.T) {
+	t.Run("while several deployments exist", func(t *testing.T) {
 		h.manifests(t)
 		h.wholeObjects(t)
 		for name, test := range map[string]func(*harness){
-			"has the size that kubectl scale sets":                                                      (*harness).kubectlScale,
-			"rolls a changed template and keeps the size (MC-18)":                                       (*harness).roll,
-			"deletes sets and Machines with their deployment, and creates no Machine meanwhile (MC-31)": (*harness).cascade,
-			"rolls back to an earlier revision, and reports an unknown revision (MCM-18)":               (*harness).rollback,
+			"has the size that kubectl scale sets":                                                        (*harness).kubectlScale,
+			"rolls a changed template and keeps the size (MC-18)":                                         (*harness).roll,
+			"is deleted together with its sets and Machines, and no Machine is created meanwhile (MC-31)": (*harness).cascade,
+			"rolls back to an earlier revision, and reports an unknown revision (MCM-18)":                 (*harness).rollback,
 		} {
-			t.Run(name, func(t *testing.T) {
+			t.Run("a deployment "+name, func(t *testing.T) {
 				t.Parallel()
 				test(h.on(t))
 			})
@@ -47,15 +47,15 @@ func TestDeploymentsFollowTheirSpec(t *testing.T) {
 		"deletes exactly the Machines in spec.removals during a rollout (CA-C80)":                                                      (*harness).removalsInARoll,
 		"deletes exactly the Machines that are added to spec.removals within milliseconds during a rollout (CA-C68, CA-C80, CA-C82)":   (*harness).hurried,
 		"creates one replacement for a Machine that was deleted by hand (MCM-34)":                                                      (*harness).replaced,
-		"restores spec.replicas after a client dropped it":                                                                             (*harness).replicasDropped,
+		"gets its spec.replicas back after a client dropped it":                                                                        (*harness).replicasDropped,
 		"adopts sets without a controller, releases sets that do not match, and leaves sets of other controllers alone (MC-30, MC-33)": (*harness).adoption,
-		"reports size bounds that are not numbers in a condition (CA-C17)":                                                             (*harness).badBounds,
-		"rolls nothing when another program's set has the same template in another order (CAPI-53, CAPI-54)":                           (*harness).takeOver,
+		"reports in a condition that its size bounds are not numbers (CA-C17)":                                                         (*harness).badBounds,
+		"rolls nothing when another program's set has the same template in another order of keys (CAPI-53, CAPI-54)":                   (*harness).takeOver,
 		"taints Nodes during a rollout, and restores them exactly after a rollback (MCM-20)":                                           (*harness).nodesBeingRolled,
 		"disables scale-down of a replacement Node while the Node that it replaces drains for long":                                    (*harness).nodesThatReplace,
-		"serves the plans of a rollout with the data from which each plan can be recomputed":                                           (*harness).plansShown,
+		"has a page with the plans of its rollout, each with the data from which it can be recomputed":                                 (*harness).plansShown,
 	} {
-		t.Run(name, func(t *testing.T) { inFlip(t, 0, test) })
+		t.Run("a deployment "+name, func(t *testing.T) { inFlip(t, 0, test) })
 	}
 }
 

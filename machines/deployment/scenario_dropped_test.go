@@ -35,12 +35,12 @@ func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) 
 // wholeObjects tests drover together with programs that write whole deployments, such as operating-system-manager.
 func (h *harness) wholeObjects(t *testing.T) {
 	annotate := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"rewritten": "yes"}) }
-	t.Run("carries out a removal that a client dropped before a reconcile had seen it (F-5)", func(t *testing.T) {
+	t.Run("a removal that a client dropped before a reconcile had seen it is carried out (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.lists("dropped", h.removedAndDropped("dropped", annotate))
 	})
-	t.Run("restores a removal that a client dropped after drover had seen it (F-5)", func(t *testing.T) {
+	t.Run("a removal that a client dropped after drover had seen it is restored (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.create(group("dropped-later", size(3)))
@@ -55,7 +55,7 @@ func (h *harness) wholeObjects(t *testing.T) {
 		h.rewrite("dropped-later", annotate)
 		h.lists("dropped-later", before[1])
 	})
-	t.Run("restores spec.placeholderSeries after a client dropped it (F-5)", func(t *testing.T) {
+	t.Run("spec.placeholderSeries is restored after a client dropped it (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.create(group("series", size(1)))
@@ -67,7 +67,7 @@ func (h *harness) wholeObjects(t *testing.T) {
 			return fmt.Sprint(got), got != nil && *got == 4
 		})
 	})
-	t.Run("restores a removal and a size that were both dropped (F-5)", func(t *testing.T) {
+	t.Run("a removal is carried out and spec.replicas restored after a client dropped both (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.removedAndDropped("size-too", func(o *unstructured.Unstructured) {

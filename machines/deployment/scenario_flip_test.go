@@ -131,13 +131,13 @@ func (h *harness) uids() map[types.UID]bool {
 	return all
 }
 
-func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
+func TestATemplateThatFlipsBackKeepsItsMachines(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		lag, back time.Duration
 	}{
-		{"rolls nothing when the template flips back within 200 ms (F-55)", 0, 150 * time.Millisecond},
-		{"rolls nothing when the template flips back before the watch shows the other template (F-55)", time.Second, 500 * time.Millisecond},
+		{"no Machine is replaced when the template flips back within 200 ms (F-55)", 0, 150 * time.Millisecond},
+		{"no Machine is replaced when the template flips back before the watch shows the other template (F-55)", time.Second, 500 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inFlip(t, tt.lag, func(h *harness) {
@@ -155,7 +155,7 @@ func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
 			})
 		})
 	}
-	t.Run("keeps the Machines of the former template when a rollout has begun before the flip back, even when the watch is late (F-55)", func(t *testing.T) {
+	t.Run("remaining Machines of the template stay when it flips back during a rollout, even when the watch is late (F-55)", func(t *testing.T) {
 		inFlip(t, 3*time.Second, func(h *harness) {
 			h.actor.hold("flip", creates)
 			h.template("1.37.2")
@@ -184,7 +184,7 @@ func (h *harness) ofKubelet(version string) map[string]bool {
 
 func TestAnAnnotationWithoutEffectIsReported(t *testing.T) {
 	const other = "machineDeployment.clusters.k8s.io/revision"
-	t.Run("the condition Warnings names the annotation until it is removed (F-55)", func(t *testing.T) {
+	t.Run("the condition Warnings names an annotation that drover does not read, until the annotation is removed (F-55)", func(t *testing.T) {
 		inFlip(t, 0, func(h *harness) {
 			h.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, other))
 			time.Sleep(time.Minute)

@@ -83,7 +83,7 @@ func (h *harness) manifests(t *testing.T) {
 	}
 }
 
-func TestMergedManifestsKeepRemovals(t *testing.T) {
+func TestApplyingAManifestAsAMergePatchKeepsSpecRemovals(t *testing.T) {
 	for _, tool := range mergingTools {
 		for what := range tool.sizesAfter() {
 			t.Run(tool.test(what), func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestMergedManifestsKeepRemovals(t *testing.T) {
 // test returns the name of a subtest. what states how spec.replicas of the second manifest differs from the first: dropped,
 // kept, raised or lowered.
 func (t tool) test(what string) string {
-	return t.name + " with replicas " + what + " keeps the entry in spec.removals (CA-C60, CA-C88)"
+	return "the Machine in spec.removals is deleted after " + t.name + " with spec.replicas " + what + " (CA-C60, CA-C88)"
 }
 
 // manifest applies two manifests, with a removal between them. what is a key of sizesAfter.
@@ -148,7 +148,7 @@ func (h *harness) edited(t *testing.T) {
 		"raised":  {`s/^  replicas: .*/  replicas: 6/`, 6},
 		"lowered": {`s/^  replicas: .*/  replicas: 2/`, 2},
 	} {
-		t.Run("kubectl edit with replicas "+what+" keeps the entry in spec.removals (CA-C60)", func(t *testing.T) {
+		t.Run("the Machine in spec.removals is deleted after kubectl edit with spec.replicas "+what+" (CA-C60)", func(t *testing.T) {
 			h := h.on(t)
 			editor := filepath.Join(t.TempDir(), "editor")
 			if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i '"+want.script+"' \"$1\"\n"), 0o700); err != nil {

@@ -20,7 +20,7 @@ const controllerIndex = "machinedeployment.controller"
 type sets struct {
 	client client.Client
 	refs   ownership.RefManager[*v1alpha1.MachineSet]
-	// rolled holds the removals that rollouts have named in the sets.
+	// rolled remembers the removals that rollouts have written into spec.rolloutRemovals of the sets.
 	rolled *ownership.Removals
 }
 

@@ -24,10 +24,10 @@ func TestOnlyUrgentChangesOfTheStatusAreWrittenAtOnce(t *testing.T) {
 		change func(*v1alpha1.MachineDeploymentStatus)
 		urgent bool
 	}{
-		{"delays changed numbers of Machines", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"delays the write of changed numbers of Machines", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 4, 2, 3, 3, 1
 		}, false},
-		{"delays messages and times of conditions", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"delays the write of changed messages and times of conditions", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Conditions[0].Message, st.Conditions[0].LastTransitionTime = "2 of 3", metav1.NewTime(time.Unix(1, 0))
 		}, false},
 		{"writes the end of a rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Reason = rollout.ReasonComplete }, true},
@@ -36,14 +36,14 @@ func TestOnlyUrgentChangesOfTheStatusAreWrittenAtOnce(t *testing.T) {
 			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue})
 		}, true},
 		{"writes the observed generation at once", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
-		{"writes the last size at once, because a dropped size is restored from it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
+		{"writes lastReplicas at once, because a dropped spec.replicas is restored from it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
 		{"writes the collision count at once, because the next set's name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
 		{"does not write when only fields of other controllers have changed", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
 			st.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "a"}}
 		}, false},
 	} {
-		t.Run(tt.name+" (F-57)", func(t *testing.T) {
+		t.Run("drover "+tt.name+" (F-57)", func(t *testing.T) {
 			now := updating()
 			tt.change(&now)
 			if got := urgent(updating(), now); got != tt.urgent {

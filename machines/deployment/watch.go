@@ -13,14 +13,14 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// deploymentEvents enqueues a deployment on its changes, and records the removals that it names.
+// deploymentEvents enqueues a deployment on its changes, and remembers the entries of its spec.removals.
 func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.MachineDeployment, ctrl.Request] {
 	named := func(d *v1alpha1.MachineDeployment) []v1alpha1.Removal { return d.Spec.Removals }
 	return ownership.Remembering(&r.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})
 }
 
 // setEvents enqueues the deployment of a set. For a set without a controller it enqueues every deployment that might adopt the set. It
-// records the removals of rollouts that the set names.
+// remembers the entries of the set's spec.rolloutRemovals.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	rolled := func(s *v1alpha1.MachineSet) []v1alpha1.Removal { return s.Spec.RolloutRemovals }
 	selector := func(d *v1alpha1.MachineDeployment) *metav1.LabelSelector { return &d.Spec.Selector }

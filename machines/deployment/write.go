@@ -27,7 +27,7 @@ type writes struct {
 	events events.EventRecorder
 }
 
-// carryOut makes the writes of a plan. Each write is safe even if the others fail, and has the condition that the object is still the
+// carryOut makes the writes of a plan. Each write is safe even if the others fail. Its precondition is that the object is still the
 // one from which the plan was made. collided reports whether another object already has the name of the new set.
 func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
 	var errs []error
@@ -113,7 +113,7 @@ func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, se
 }
 
 // ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that have been
-// carried out. It also restores fields that another client dropped because it does not know them.
+// carried out. It also restores fields that a write of another client has removed, because that client does not know them.
 func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	metadata := patch.Metadata(d)
 	fields := map[string]any{"metadata": metadata}
@@ -139,7 +139,8 @@ func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p ro
 	return nil
 }
 
-// restoreReplicas restores a size that a client dropped. The watch then enqueues the deployment again.
+// restoreReplicas restores spec.replicas after another client's write has removed it. The watch then enqueues the deployment
+// again.
 func (w writes) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	err := w.Merge(ctx, d, map[string]any{
 		"metadata": patch.Metadata(d),

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
+func TestADrainRoundShowsTheAnswerToAnEviction(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
 	status := func(code int32, message string) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
@@ -29,8 +29,8 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 		{name: "reports no blocked pod for a granted eviction"},
 		{name: "shows the API server's message when a disruption budget refuses the eviction (CAPI-38, MC-60)", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
 		{name: "counts a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
-		{name: "counts a pod as evicted when a later pod has its name (CAPI-40, MCM-64)", answer: conflict, now: "other"},
-		{name: "shows the message of a refusal with status 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
+		{name: "counts a pod as evicted when another pod has its name now (CAPI-40, MCM-64)", answer: conflict, now: "other"},
+		{name: "shows the message of status 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
 		{name: "shows the message of status 500, as for a pod with two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
 		{name: "shows the status code when the answer has no message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
 		{name: "shows the message of a proxy's status 404 for a pod that exists (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
@@ -61,10 +61,13 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 	}
 }
 
-func TestOneRefusedEvictionDoesNotBlockTheOthers(t *testing.T) {
+func TestARefusedEvictionDoesNotStopADrainRound(t *testing.T) {
 	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "two budgets"}}
-	for name, answer := range map[string]error{"status 500 (F-22)": refusal, "a broken connection (F-22)": errors.New("EOF")} {
-		t.Run("requests every pod's eviction although one eviction ends with "+name, func(t *testing.T) {
+	for name, answer := range map[string]error{
+		"every pod's eviction is requested although one eviction ends with status 500 (F-22)":          refusal,
+		"every pod's eviction is requested although one eviction ends with a broken connection (F-22)": errors.New("EOF"),
+	} {
+		t.Run(name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(pod string) error {
 				if pod == "b" {
@@ -78,8 +81,11 @@ func TestOneRefusedEvictionDoesNotBlockTheOthers(t *testing.T) {
 			}
 		})
 	}
-	for name, answer := range map[string]error{"status 500 (F-22)": refusal, "a broken connection (F-22)": errors.New("EOF")} {
-		t.Run("ends an abrupt drain when every eviction ends with "+name, func(t *testing.T) {
+	for name, answer := range map[string]error{
+		"the drain of an unreachable node is complete although every eviction ends with status 500 (F-22)":          refusal,
+		"the drain of an unreachable node is complete although every eviction ends with a broken connection (F-22)": errors.New("EOF"),
+	} {
+		t.Run(name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(string) error { return answer }, &asked, pod("a"))
 			got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))
@@ -90,8 +96,8 @@ func TestOneRefusedEvictionDoesNotBlockTheOthers(t *testing.T) {
 	}
 }
 
-func TestADrainRoundOnAnUnreachableNodeIsAbrupt(t *testing.T) {
-	t.Run("evicts with one second of grace and does not wait (CAPI-39)", func(t *testing.T) {
+func TestADrainRoundOnAnUnreachableNodeDoesNotWait(t *testing.T) {
+	t.Run("pods get a grace period of one second, and the drain does not wait for their end (CAPI-39)", func(t *testing.T) {
 		var asked []*policyv1.Eviction
 		d := answering(func(string) error { return nil }, &asked, pod("p"))
 		got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))
@@ -99,7 +105,7 @@ func TestADrainRoundOnAnUnreachableNodeIsAbrupt(t *testing.T) {
 			t.Errorf("Round() = %+v, %v, evictions %+v", got, err, asked)
 		}
 	})
-	t.Run("ends the drain when a disruption budget refuses (MCM-56)", func(t *testing.T) {
+	t.Run("the drain is complete although a disruption budget refuses the eviction (MCM-56)", func(t *testing.T) {
 		var asked []*policyv1.Eviction
 		d := answering(func(string) error { return tooMany() }, &asked, pod("p"))
 		if got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0)); err != nil || !got.Done || len(got.Blocked) != 1 {

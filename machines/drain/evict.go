@@ -62,9 +62,9 @@ func isStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
-// gone reports whether the pod no longer exists, or another pod has its name by now. The errors of evictions do not show this reliably,
-// because a proxy may also return 404, and there are other kinds of conflicts. Therefore drover reads the pod. A pod that cannot be read
-// counts as existing.
+// gone reports whether the pod no longer exists, or another pod has its name by now. gone reads the pod, because the error of an
+// eviction does not show this reliably: a proxy may also return 404, and a Conflict may have other causes than another pod of the name.
+// A pod that cannot be read counts as existing.
 func (d *Drainer) gone(ctx context.Context, pod *corev1.Pod) bool {
 	var now corev1.Pod
 	if err := d.Reader.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestABudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
+func TestADisruptionBudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 	budget := func(change func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
 		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
 			Spec:   policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
@@ -29,7 +29,7 @@ func TestABudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 		{"reports a budget that allows no disruption although all its pods are healthy (MCM-62)", nil, true},
 		{"does not report a budget with unhealthy pods (MCM-62)", func(b *policyv1.PodDisruptionBudget) { b.Status.ExpectedPods = 2 }, false},
 		{"does not report a budget whose status is older than its spec (MCM-62)", func(b *policyv1.PodDisruptionBudget) { b.Generation = 7 }, false},
-		{"does not report a budget of other pods (MCM-62)", func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels = map[string]string{"a": "b"} }, false},
+		{"does not report a budget that selects only other pods (MCM-62)", func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels = map[string]string{"a": "b"} }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := newTestNode(t, plain("p"), budget(tt.change))

@@ -67,7 +67,7 @@ func TestADrainPlanDecidesAboutThePodsOfANode(t *testing.T) {
 			pods: []corev1.Pod{pod("db-1"), pod("app", ending)}, volumes: exclusive("db-1"), evict: []string{"db-1"}, waiting: []string{"app"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("the plan "+tt.name, func(t *testing.T) {
 			p := MakePlan(tt.pods, tt.mode, tt.volumes)
 			for _, part := range []struct {
 				name string

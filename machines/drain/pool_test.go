@@ -77,7 +77,7 @@ func TestADrainPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
 	request := func(uid types.UID) Request {
 		return Request{Machine: types.NamespacedName{Name: string(uid)}, UID: uid, Order: Order{Node: "n"}, Every: 10 * time.Second}
 	}
-	t.Run("repeats a round of evictions when its result is old or an abrupt drain is requested (MCM-57)", func(t *testing.T) {
+	t.Run("a round of evictions is repeated when its result is 10 s old or the node has become unreachable (MCM-57)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(noon)
 		node := newTestNode(t, plain("p"))
 		node.answer = func(context.Context, string) error { return tooMany() }
@@ -89,7 +89,7 @@ func TestADrainPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
 			rounds int
 		}{
 			{"the first request runs a round", 0, Mode{}, 1}, {"a request within 10 s runs no round", 9 * time.Second, Mode{}, 0}, {"a request after 10 s runs a round", 10 * time.Second, Mode{}, 1},
-			{"the first request for an abrupt drain runs a round", 11 * time.Second, Mode{Abrupt: true}, 1}, {"a second request for an abrupt drain runs no round", 12 * time.Second, Mode{Abrupt: true}, 0},
+			{"the first request after the node became unreachable runs a round", 11 * time.Second, Mode{Abrupt: true}, 1}, {"a second request after the node became unreachable runs no round", 12 * time.Second, Mode{Abrupt: true}, 0},
 		} {
 			clock.SetTime(noon.Add(step.after))
 			e := request("u")

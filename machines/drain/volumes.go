@@ -19,7 +19,7 @@ const (
 	IndexVolume = "drover.drain.volume"
 )
 
-// AttachmentNode returns the key of IndexNode.
+// AttachmentNode returns the value of IndexNode for a VolumeAttachment: the name of its node.
 func AttachmentNode(o client.Object) string {
 	if a, ok := o.(*storagev1.VolumeAttachment); ok {
 		return a.Spec.NodeName
@@ -27,7 +27,7 @@ func AttachmentNode(o client.Object) string {
 	return ""
 }
 
-// AttachmentVolume returns the key of IndexVolume.
+// AttachmentVolume returns the value of IndexVolume for a VolumeAttachment: the name of its persistent volume.
 func AttachmentVolume(o client.Object) string {
 	if a, ok := o.(*storagev1.VolumeAttachment); ok && a.Spec.Source.PersistentVolumeName != nil {
 		return *a.Spec.Source.PersistentVolumeName
@@ -113,7 +113,8 @@ func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod,
 	return v, unused, nil
 }
 
-// unseen returns the names of the volumes that the API server shows as attached to this node only, sorted.
+// unseen returns, sorted, the names of the volumes that are attached to this node only. It reads the API server, because the informer
+// cache may be behind.
 func (d *Drainer) unseen(ctx context.Context, node string) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := d.Reader.List(ctx, &list); err != nil {

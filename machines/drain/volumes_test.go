@@ -24,7 +24,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 		}
 		return result
 	}
-	t.Run("evicts pods with exclusive volumes one after the other, each when the previous volume is detached (MCM-59)", func(t *testing.T) {
+	t.Run("pods with exclusive volumes are evicted one after the other, each when the previous volume is detached (MCM-59)", func(t *testing.T) {
 		node, m := newTestNode(t, append(append(withVolume("db-1", corev1.ReadWriteOnce), withVolume("db-2", corev1.ReadWriteOnce)...), plain("app"))...), newMemory()
 		round(t, node, m, 0)
 		if got := node.evictions(); !slices.Equal(got, []string{"app", "db-1"}) {
@@ -42,7 +42,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("last Round() = %+v, want Done with the last volume", r)
 		}
 	})
-	t.Run("waits no longer than the timeout for the detachment of a volume (MC-61)", func(t *testing.T) {
+	t.Run("the drain waits no longer than the timeout for the detachment of a volume (MC-61)", func(t *testing.T) {
 		node, m := newTestNode(t, append(withVolume("db-1", corev1.ReadWriteOnce), withVolume("db-2", corev1.ReadWriteOnce)...)...), newMemory()
 		round(t, node, m, 0)
 		round(t, node, m, time.Second)
@@ -52,7 +52,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("evictions of %v after the timeout, want db-2", got)
 		}
 	})
-	t.Run("does not wait for shared or unattached volumes (MCM-61)", func(t *testing.T) {
+	t.Run("the drain does not wait for shared or unattached volumes (MCM-61)", func(t *testing.T) {
 		objects := append(withVolume("web-1", corev1.ReadWriteMany), withVolume("web-2", corev1.ReadWriteMany)...)
 		local := withVolume("local", corev1.ReadWriteOnce)
 		node := newTestNode(t, append(objects, local[0], local[1], attachment("elsewhere", "pv-old"), attachment("n", "pv-old"))...)
@@ -61,7 +61,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("evictions of %v", got)
 		}
 	})
-	t.Run("waits for a volume whose attachment the watch does not show yet", func(t *testing.T) {
+	t.Run("the drain waits for a volume whose attachment the watch does not show yet", func(t *testing.T) {
 		node, m := newTestNode(t, withVolume("db", corev1.ReadWriteOnce)...), newMemory()
 		late := interceptor.NewClient(node.client.(client.WithWatch), interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -88,7 +88,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("Round() after the volume was detached = %+v", r)
 		}
 	})
-	t.Run("does not wait for the volume of a DaemonSet's pod, which stays on the node", func(t *testing.T) {
+	t.Run("the drain does not wait for the volume of a DaemonSet's pod, which stays on the node", func(t *testing.T) {
 		objects := withVolume("agent", corev1.ReadWriteOnce)
 		objects[0].SetOwnerReferences([]metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}})
 		if r := round(t, newTestNode(t, objects...), newMemory(), 0); !r.Done || len(r.Detaching) != 0 {

@@ -70,7 +70,7 @@ const (
 	CodeUserDataTooLarge Code = "UserDataTooLarge"
 	CodeInvalidSpec      Code = "InvalidSpec"
 	CodeUnauthorized     Code = "Unauthorized"
-	// CodeCredentialsMissing means that there are no credentials, or none that may be sent to that endpoint.
+	// CodeCredentialsMissing means that there are no credentials, or none that drover may send to the endpoint.
 	CodeCredentialsMissing Code = "CredentialsMissing"
 	// CodeReferenceForbidden means that drover's role does not allow reading a Secret or ConfigMap that the spec refers to.
 	CodeReferenceForbidden Code = "ReferenceForbidden"
@@ -162,7 +162,7 @@ func Of(err error) *Error {
 	return &Error{Class: Unknown, Code: CodeUnknown, Message: Line(err.Error()), Err: err}
 }
 
-// Is reports whether err has that class.
+// Is reports whether err has the given class.
 func Is(err error, class Class) bool {
 	e := Of(err)
 	return e != nil && e.Class == class

@@ -16,7 +16,7 @@ type Policy struct {
 	OutOfResources bool
 }
 
-// The bounds of a back-off. Each group has one for each class, flavor and zone.
+// The bounds of a back-off. Each group has a separate back-off for each class, flavor and zone.
 const (
 	firstBackoff = 30 * time.Second
 	lastBackoff  = 5 * time.Minute
@@ -39,8 +39,8 @@ var policies = map[Class]Policy{
 	Unknown:     {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
 }
 
-// PolicyOf returns the policy of a class: retry, back-off, and what the autoscaler sees. It is the only such table (docs/design.md,
-// principle 7).
+// PolicyOf returns the policy of a class: retry, back-off, and what the autoscaler sees. No other table decides by the class
+// (docs/design.md, principle 7).
 func PolicyOf(class Class) Policy {
 	if p, ok := policies[class]; ok {
 		return p

@@ -33,15 +33,15 @@ func TestEachFailureClassHasItsPolicy(t *testing.T) {
 	}
 }
 
-func TestGroupWaitGrowsWithFailures(t *testing.T) {
+func TestTheWaitOfAGroupDependsOnTheNumberAndKindOfFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		class Class
 		code  Code
 		want  []time.Duration
 	}{
-		"doubles from 30 s to 5 min for lack of capacity":                     {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
-		"stays at 30 s for a flavor name that the cloud does not have (F-49)": {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
-		"begins with the second failed server (F-50)":                         {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
+		"the wait doubles with each failure from 30 s to 5 min for lack of capacity":     {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
+		"the wait stays at 30 s for a flavor name that the cloud does not have (F-49)":   {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
+		"the wait begins with the second failed server when the cause is unknown (F-50)": {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n, want := range tc.want {

@@ -30,7 +30,7 @@ func TestAlteredAdmissionPoliciesAreNotInForce(t *testing.T) {
 		{"a binding of another policy", binding, set("other", "spec", "policyName"), "(spec.policyName)"},
 		{"a binding to only some namespaces", binding, set(map[string]any{"a": "b"}, "spec", "matchResources", "namespaceSelector", "matchLabels"), "(spec.matchResources)"},
 	} {
-		t.Run("does not trust "+row.name+" (F-5)", func(t *testing.T) {
+		t.Run("drover does not trust "+row.name+" (F-5)", func(t *testing.T) {
 			run(t, nil, func(w *world) {
 				time.Sleep(30 * time.Second)
 				w.inForce(true)
@@ -41,7 +41,7 @@ func TestAlteredAdmissionPoliciesAreNotInForce(t *testing.T) {
 			})
 		})
 	}
-	t.Run("trusts a binding that differs only in empty fields and annotations (F-5)", func(t *testing.T) {
+	t.Run("drover trusts a binding that differs only in empty fields and annotations (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.edit(binding, "drover-guard-machines", func(o *unstructured.Unstructured) {
 				set(map[string]any{}, "spec", "matchResources")(o)

@@ -69,8 +69,8 @@ type look struct {
 	why string
 }
 
-// New returns a Watch that reports false until [Watch.Start] has read the policies. It returns an error if Shipped lacks a
-// policy or a binding, or if the metric cannot be registered.
+// New returns a Watch. [Watch.InForce] returns false until [Watch.Start] has read the policies. New returns an error if Shipped
+// lacks a policy or a binding, or if the metric cannot be registered.
 func New(o Options) (*Watch, error) {
 	w := &Watch{Options: o, metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_guard_policies_in_force",
@@ -104,15 +104,15 @@ func find(all []*unstructured.Unstructured, kind, name string) *unstructured.Uns
 	return nil
 }
 
-// InForce reports whether the guard policies and their bindings have been stored as shipped for at least 10 s, as of the last
-// read. It makes no call. It returns false before the first read, and when the API server has not answered a read for 3
-// minutes. A protected value may still have been written before the policies were in force.
+// InForce reports whether the guard policies and their bindings have been stored as shipped for at least 10 s, as of the last read.
+// It makes no call. It returns false before the first read, and when the API server has not answered a read for 3 minutes. An object
+// may still have a protected value that was written before the policies were in force.
 func (w *Watch) InForce() bool {
 	l, now := w.last.Load(), w.Clock.Now()
 	return l.why == "" && l.at.Sub(l.since) >= takeUp && now.Sub(l.at) < goodFor
 }
 
-// NeedLeaderElection returns true: only the leader acts on the answer.
+// NeedLeaderElection returns true, because only the leader acts on the result of [Watch.InForce].
 func (w *Watch) NeedLeaderElection() bool { return true }
 
 // Start reads the policies once a minute until ctx ends, and more often until the result has stayed the same for 10 s.

@@ -38,8 +38,8 @@ type LockOptions struct {
 	Other resourcelock.Interface
 	// Holder is the identity under which drover holds the other lease.
 	Holder string
-	// Seen is called each time the other lease was read: with the record of that lease while another program holds it, else with nil. It
-	// must not block. It may be nil.
+	// Seen is called after each read of the other lease: with its record while another program holds it, else with nil. It must not block.
+	// It may be nil.
 	Seen func(other *resourcelock.LeaderElectionRecord)
 }
 
@@ -47,8 +47,8 @@ type LockOptions struct {
 //
 // While another program holds the other lease, Get returns that program's record. The elector then waits for that program as it waits for
 // another replica: until neither of the two leases has changed for the longer of their durations. The other lease is always written before
-// drover's own, so a process that leads holds both. drover does not release the other lease at the end. That lease expires, so that another
-// replica of drover can take over before machine-controller does.
+// drover's own, so a process that leads holds both. When drover stops, it does not release the other lease but leaves it to expire, so that
+// another replica of drover can take over before machine-controller does.
 type Lock struct {
 	LockOptions
 
@@ -69,10 +69,10 @@ func NewLock(o LockOptions) *Lock {
 	return &Lock{LockOptions: o}
 }
 
-// Get returns the record of drover's own lease, unless another program holds the other lease. In that case it returns that
-// program's record, with the renew time of drover's own lease, which shows when a drover last led. The raw bytes then contain
-// both leases, because a drover that does not acquire the other lease, such as one of an older version, may hold drover's own
-// lease: this process may lead only when neither lease has changed.
+// Get returns the record of drover's own lease, unless another program holds the other lease. In that case it returns that program's
+// record, with the renew time of drover's own lease, which shows when a drover last led. The raw bytes are then those of both leases, so
+// that the elector notices a change of either lease. Another drover, for example one of an older version, may hold drover's own lease
+// without the other lease. This process may lead only when neither lease has changed.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	own, ownRaw, ownErr := l.Own.Get(ctx)
 	if ownErr != nil && !apierrors.IsNotFound(ownErr) {

@@ -206,7 +206,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("machine-controller")
 		},
-		"another replica of drover takes over at once, before machine-controller (MC-78)": func(e *election) {
+		"another replica of drover takes over at once, before machine-controller, when the leader stops (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
 			time.Sleep(patience)
 			e.machineController()
@@ -228,7 +228,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-b")
 		},
-		"drover waits only once for the lease of a machine-controller that stopped long ago (MC-78)": func(e *election) {
+		"drover waits for only one lease duration when machine-controller stopped long ago (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -237,7 +237,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover waits for an older drover that renews only drover's own lease, although machine-controller's lease has expired (MC-78)": func(e *election) {
+		"drover waits while an older version of drover renews only its own lease, not machine-controller's (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -251,7 +251,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover waits until the lease of an older drover expires when that drover has lost the API server (MC-78)": func(e *election) {
+		"drover leads only after the lease of an older version of drover that lost the API server has expired (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -302,7 +302,7 @@ func TestDroverStopsLeadingWhenAnotherProgramTakesItsLease(t *testing.T) {
 }
 
 // While another program holds machine-controller's lease, Get must return when a drover last renewed drover's own lease.
-func TestGetReturnsTheLastRenewalOfDroversOwnLease(t *testing.T) {
+func TestTheLockShowsWhenDroverLastRenewedItsOwnLeaseWhileAnotherProgramLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		c, _ := e.client("drover-a")

@@ -14,14 +14,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The reasons of the Event about a drover that stays idle: machine-controller runs, or a drover in another namespace does.
+// The reasons of the Event about a drover that stays idle, because machine-controller runs, or because a drover in another namespace
+// runs.
 const (
 	reasonMachineController = "MachineControllerRuns"
 	reasonAnotherDrover     = "AnotherDroverRuns"
 )
 
-// Standby reports that drover stays idle because another program holds machine-controller's lease. It reports this once in the log, by an
-// Event about the lease once the other program has renewed the lease, and in the metric drover_standing_by.
+// Standby reports that drover stays idle because another program holds machine-controller's lease. It reports this once in the log, in
+// the metric drover_standing_by, and by an Event about the lease as soon as the other program has renewed the lease.
 type Standby struct {
 	namespace, name string
 	log             logr.Logger
@@ -33,7 +34,7 @@ type Standby struct {
 	// time when drover first read it.
 	holder  string
 	renewed time.Time
-	// reported is true when the Event was recorded.
+	// reported is true when the Event about the present holder was recorded.
 	reported bool
 }
 
@@ -52,14 +53,14 @@ func NewStandby(namespace, name string, log logr.Logger, registry prometheus.Reg
 	return s, nil
 }
 
-// RecordTo sets the recorder for the Event.
+// RecordTo sets the recorder of the Event about the lease.
 func (s *Standby) RecordTo(recorder events.EventRecorder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = recorder
 }
 
-// Seen is called each time the lease was read: with the lease's record while another program holds the lease, else with nil.
+// Seen is called after each read of machine-controller's lease: with its record while another program holds it, else with nil.
 func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-func TestStandbyReportsOnceThatAnotherProgramRenewsTheLease(t *testing.T) {
+func TestAWaitingDroverReportsOnceThatAnotherProgramRenewsTheLease(t *testing.T) {
 	recorder := events.NewFakeRecorder(9)
 	s, err := NewStandby("kube-system", "machine-controller", logr.Discard(), nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestStandbyReportsOnceThatAnotherProgramRenewsTheLease(t *testing.T) {
 	}
 }
 
-func TestTheStandbyEventNamesTheProgramThatLeads(t *testing.T) {
+func TestTheEventOfAWaitingDroverNamesTheProgramThatLeads(t *testing.T) {
 	for holder, want := range map[string]struct{ reason, text, not string }{
 		"machine-controller_1": {"MachineControllerRuns", "stop machine-controller (kubectl -n kube-system", "namespace"},
 		Holder("elsewhere"):    {"AnotherDroverRuns", "the drover in namespace elsewhere leads", "stop machine-controller"},

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func TestADeadWebhookIsReportedOnce(t *testing.T) {
+func TestAWebhookWithoutAWorkingServiceIsReportedOnce(t *testing.T) {
 	recorder := events.NewFakeRecorder(9)
 	c := fake.NewClientBuilder().WithObjects(hook()).Build()
 	w, err := NewWatch(WatchOptions{Reader: c, Events: recorder, Clock: clocktesting.NewFakeClock(time.Time{}), Registry: prometheus.NewRegistry()})

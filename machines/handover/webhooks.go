@@ -17,7 +17,7 @@ type Webhook struct {
 	Kind, Configuration, Name string
 	// Resources names the kinds that the webhook intercepts, as in "machines, machinedeployments".
 	Resources string
-	// Service is the Service of the webhook. It is empty when the webhook has a URL; the field URL then holds that URL.
+	// Service is the Service of the webhook; empty when the webhook has a URL instead, which is then in the field URL.
 	Service types.NamespacedName
 	URL     string
 	// Refuses is true when the API server refuses a write while the webhook does not answer.

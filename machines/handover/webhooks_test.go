@@ -39,7 +39,7 @@ var (
 	}
 )
 
-func TestDeadWebhooksAreFound(t *testing.T) {
+func TestWhichAdmissionWebhooksAreDead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects []client.Object
 		found   int
@@ -49,15 +49,15 @@ func TestDeadWebhooksAreFound(t *testing.T) {
 		"a webhook whose Service has no endpoint is dead": {[]client.Object{hook(), service}, 1, "no ready endpoint"},
 		"a webhook whose endpoints are not ready is dead": {[]client.Object{hook(), service, endpoints(false)}, 1, "no ready endpoint"},
 		"a webhook with a ready endpoint is not dead":     {[]client.Object{hook(), service, endpoints(true)}, 1, ""},
-		"a webhook with a URL is not checked": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
+		"a webhook with a URL instead of a Service is not dead": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://x")}
 		})}, 1, ""},
 		"a webhook for another API group is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
-		"a webhook for all API groups and resources is checked": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
+		"a webhook for all API groups and resources is dead when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*"}
 		})}, 1, "does not exist"},
-		"a webhook for another resource of drover's API group is ignored":                                 {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
-		"a webhook without a failure policy is treated as one with the policy Fail, as in the API server": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
+		"a webhook for another resource of drover's API group is ignored":                                          {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
+		"a webhook without a failure policy is dead like one with the policy Fail when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()

@@ -75,8 +75,9 @@ type Reconciler struct {
 	noticed map[types.UID]notice
 }
 
-// notice is the state of an unhealthy Machine: when it was first seen to be unhealthy, when a brake because of too many
-// unhealthy Machines last blocked its replacement, how often its deletion was refused, and when the deletion is tried again.
+// notice is the state of an unhealthy Machine. first is when it was first seen to be unhealthy. held is when its replacement
+// was last blocked by a brake because of too many unhealthy Machines. refused counts its refused deletions, and again is when
+// the deletion is tried again.
 type notice struct {
 	first, held, again time.Time
 	refused            int
@@ -158,8 +159,8 @@ func (r *Reconciler) refused(machine types.UID) {
 	r.noticed[machine] = n
 }
 
-// carryOut replaces Machines, and writes conditions and records. It returns how long to wait before what failed is retried; 0
-// when nothing failed.
+// carryOut replaces Machines, and writes the conditions of Machines and the status of groups. It returns how long to wait
+// before a retry; 0 when nothing failed.
 func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object) time.Duration {
 	if world.Stale != "" {
 		return 0
@@ -181,7 +182,8 @@ func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *v
 
 // outcome collects the failures of a round.
 type outcome struct {
-	// later reports whether a cache was behind, or another client wrote at the same time. The next round reads the new state.
+	// later is true when work is left for the next round, for example because a cache was behind, or another client wrote at
+	// the same time.
 	later  bool
 	failed []error
 }

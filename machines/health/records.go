@@ -15,14 +15,14 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// record is the part of a group's status that this controller owns.
+// record is the part of a group's status that this controller writes: the current replacements, and condition RepairHeld.
 type record struct {
 	HealthReplacements []v1alpha1.HealthReplacement `json:"healthReplacements,omitempty"`
 	Conditions         []metav1.Condition           `json:"conditions,omitempty"`
 }
 
-// records writes the records of groups, and remembers what it wrote. It cannot rely on the stored records: the caches
-// show a write a moment later, and a client that replaces the whole status drops the record.
+// records writes the [record] of each group into the group's status, and remembers it. It cannot rely on the stored
+// status: the caches show a write only after a moment, and another client may replace the whole status.
 type records struct {
 	writer patch.Writer
 	known  map[types.UID]record
@@ -92,7 +92,7 @@ func wanted(p *verdict.GroupPlan, had record, now time.Time) record {
 	return want
 }
 
-// wholeSeconds returns the entries with their times cut to seconds, the precision of the API server.
+// wholeSeconds returns the replacements with their times cut to seconds, the precision of the API server.
 func wholeSeconds(entries []v1alpha1.HealthReplacement) []v1alpha1.HealthReplacement {
 	var out []v1alpha1.HealthReplacement
 	for _, e := range entries {
@@ -102,7 +102,7 @@ func wholeSeconds(entries []v1alpha1.HealthReplacement) []v1alpha1.HealthReplace
 	return out
 }
 
-// write stores the record of a group.
+// write stores the record in the status of the group.
 func (r *records) write(ctx context.Context, group client.Object, want record) error {
 	if err := r.writer.ApplyStatus(ctx, group, &want); err != nil {
 		return fmt.Errorf("writing the status of %T %s/%s, which records the Machines being replaced (if the status lacks this field, apply the CRDs of this version): %w",

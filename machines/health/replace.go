@@ -22,10 +22,11 @@ import (
 // mostPerPass is how many Machines a round deletes at most. The next round decides again.
 const mostPerPass = 20
 
-// errLater ends the work on a group because a live read differs from the caches.
+// errLater leaves work to the next round, for example because a live read differs from the caches.
 var errLater = errors.New("the caches are behind")
 
-// writeRecords updates the records of all groups, and replaces the Machines that are due for replacement.
+// writeRecords writes the replacements and conditions of all groups into their status, and replaces the Machines that are due
+// for replacement.
 func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object, o *outcome) {
 	plans := make(map[*verdict.Group]*verdict.GroupPlan, len(plan.Groups))
 	for i := range plan.Groups {
@@ -50,7 +51,7 @@ func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, pla
 	r.records.sweep(exist)
 }
 
-// byGroup sorts verdicts by group. order lists the groups in the order of their most urgent verdicts.
+// byGroup returns the verdicts of each group. order lists the groups, the group with the most urgent verdict first.
 func byGroup(all []*verdict.Verdict) (due map[*verdict.Group][]*verdict.Verdict, order []*verdict.Group) {
 	due = map[*verdict.Group][]*verdict.Verdict{}
 	for _, v := range all {
@@ -63,7 +64,7 @@ func byGroup(all []*verdict.Verdict) (due map[*verdict.Group][]*verdict.Verdict,
 	return due, order
 }
 
-// writeRecord stores the record of a group when it differs from the stored one.
+// writeRecord writes the replacements and conditions of a group into its status, unless the status has them already.
 func (r *Reconciler) writeRecord(ctx context.Context, p *verdict.GroupPlan, object client.Object) error {
 	want := wanted(p, r.records.last(object), r.last)
 	if equality.Semantic.DeepEqual(stored(object), want) {
@@ -80,7 +81,7 @@ func (r *Reconciler) writeRecord(ctx context.Context, p *verdict.GroupPlan, obje
 	return nil
 }
 
-// work is the input for replacing Machines of one group. object is the group in the cache.
+// work is the input for replacing Machines of one group. object is the group's deployment or set from the cache.
 type work struct {
 	world  *verdict.World
 	plan   *verdict.GroupPlan
@@ -127,13 +128,13 @@ func (r *Reconciler) replaceIn(ctx context.Context, w work, due []*verdict.Verdi
 	return deleted
 }
 
-// isNew reports whether the entry was not in the group's record before.
+// isNew reports whether the replacement e was not in the group's status before.
 func isNew(e v1alpha1.HealthReplacement, g *verdict.Group) bool {
 	return !slices.ContainsFunc(g.Replacements, func(had v1alpha1.HealthReplacement) bool { return had.UID == e.UID })
 }
 
-// liveGroup reads the group from the API server. It returns errLater when the group's record has a replacement that the caches
-// did not show.
+// liveGroup reads the group from the API server. It returns errLater when the group is paused, is being deleted or is another
+// object now, or when its status has a replacement that the caches did not show.
 func (r *Reconciler) liveGroup(ctx context.Context, object client.Object) (*verdict.Group, error) {
 	var live client.Object = &v1alpha1.MachineSet{}
 	if _, ok := object.(*v1alpha1.MachineDeployment); ok {

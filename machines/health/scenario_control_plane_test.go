@@ -24,10 +24,10 @@ type part struct {
 	run  func(*world)
 }
 
-func TestHealthOnARealControlPlane(t *testing.T) {
+func TestHealthChecksOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	newWorld(t).runs(t, []part{
-		{"a healthy cluster causes no write and requeues no round", (*world).testWell},
+		{"a healthy cluster causes no write, and no further health check is planned", (*world).testWell},
 		{"a Machine is replaced when its Node was not Ready for the timeout, and the next one when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
 		{"a new leader continues the recorded replacements and starts no other replacement (MCM-46)", (*world).testNewLeader},
 		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
@@ -35,14 +35,14 @@ func TestHealthOnARealControlPlane(t *testing.T) {
 	})
 }
 
-func TestHealthWithTheOtherControllers(t *testing.T) {
+func TestHealthChecksWithTheOtherControllers(t *testing.T) {
 	t.Parallel()
 	newWorldInMemory(t).runs(t, []part{
 		{"a Machine that recovers before the timeout is kept, and its condition Healthy becomes True (MCM-44)", (*world).testRecovers},
-		{"a Machine is kept when a live read contradicts the cache", (*world).testStaleCache},
+		{"a Machine that the cache shows as unhealthy is kept when a live read shows its Node Ready", (*world).testStaleCache},
 		{"an unhealthy Machine is kept while another replacement is recorded, even if the cache does not show the record yet", (*world).testStaleRecord},
 		{"a leader that has not renewed its lease in time replaces nothing (MCM-80)", (*world).testOldLease},
-		{"the timers of unhealthy Machines start again after an outage of the API server (MCM-51)", (*world).testBlind},
+		{"the health timeout of an unhealthy Machine starts again after an outage of the API server (MCM-51)", (*world).testBlind},
 	})
 }
 
@@ -225,7 +225,7 @@ func (w *world) testZone() {
 	w.report(corev1.ConditionTrue, names[1])
 }
 
-func TestHealthInAManager(t *testing.T) {
+func TestHealthChecksInAManager(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	w := newWorldInMemory(t, func(m ctrl.Manager) error {

@@ -30,7 +30,7 @@ func (r *Reconciler) showConditions(ctx context.Context, plan *verdict.Plan, o *
 	}
 }
 
-// beingReplaced reports whether this round has deleted the Machine.
+// beingReplaced reports whether this round replaces the Machine.
 func beingReplaced(plan *verdict.Plan, v *verdict.Verdict) bool {
 	for _, replaced := range plan.Replace {
 		if replaced == v {

@@ -59,7 +59,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (*verdict.World, map[*verdict
 	return w, objects, nil
 }
 
-// sets returns all MachineSets by UID, each with its group. It adds the Machines that lists of removals name to the map listed.
+// sets returns all MachineSets by UID, each with its group. To listed, it adds the Machines that are in a list of removals.
 func (r *Reconciler) sets(ctx context.Context, listed map[types.UID]bool) (map[types.UID]*set, error) {
 	deployments, err := r.deployments(ctx, listed)
 	if err != nil {

@@ -33,23 +33,23 @@ func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 	return &w.Machines[i]
 }
 
-func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
+func TestTheHealthControllersSnapshotOfMachinesNodesAndGroups(t *testing.T) {
 	const name = "group-0-1-1"
-	t.Run("contains each Machine with its Node and with the size of its deployment", func(t *testing.T) {
+	t.Run("a Machine appears in the snapshot with its Node, its deployment and the size of the deployment", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m := seen(t, s, name)
 		if m.Node == nil || m.Node.Name != name || m.Group == nil || m.Group.Name != "group-0" || m.Group.Size != 3 || m.Aside || m.Outdated {
 			t.Errorf("got %+v", m)
 		}
 	})
-	t.Run("uses the set as the group of a Machine without a deployment (F-52)", func(t *testing.T) {
+	t.Run("the group of a Machine without a deployment is its set (F-52)", func(t *testing.T) {
 		s, _, set := filled(t)
 		set.OwnerReferences = nil
 		if m := seen(t, s, name); m.Group == nil || m.Group.Kind != "MachineSet" {
 			t.Errorf("got %+v", m.Group)
 		}
 	})
-	t.Run("has no group for a Machine without a set (MC-57)", func(t *testing.T) {
+	t.Run("a Machine without a set has no group (MC-57)", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m, _, _ := s.machines.GetByKey("default/" + name)
 		m.(*v1alpha1.Machine).OwnerReferences = nil
@@ -57,7 +57,7 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 			t.Errorf("got %+v", m.Group)
 		}
 	})
-	t.Run("leaves out a Machine of another controller", func(t *testing.T) {
+	t.Run("a Machine of another controller does not appear in the snapshot", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m, _, _ := s.machines.GetByKey("default/" + name)
 		m.(*v1alpha1.Machine).Labels[v1alpha1.LabelController] = "another"
@@ -70,24 +70,24 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment, *v1alpha1.MachineSet)
 		aside  bool
 	}{
-		{"ignored when the deployment lists it for removal", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"a Machine is ignored by health checks when its deployment lists it for removal", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"ignored when a rollout lists it for removal", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"a Machine is ignored by health checks when a rollout lists it for removal", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"not ignored when an older Machine with its name is listed for removal", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"a Machine is not ignored by health checks when an earlier Machine with the same name is listed for removal", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "another"}}
 		}, false},
-		{"ignored when the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"a Machine is ignored by health checks when its deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 		}, true},
-		{"ignored when the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"a Machine is ignored by health checks when its set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.DeletionTimestamp = ptr.To(metav1.Now())
 		}, true},
-		{"ignored when the deployment of its set is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
+		{"a Machine is ignored by health checks when the deployment of its set is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
 	} {
-		t.Run("a Machine is "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			s, d, set := filled(t)
 			tt.change(d, set)
 			if got := seen(t, s, name).Aside; got != tt.aside {
@@ -100,17 +100,17 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"outdated when its set has an older revision than the deployment", func(*v1alpha1.MachineDeployment) {}, true},
-		{"not outdated when its set has the deployment's revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
-		{"not outdated when the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
-		{"not outdated when the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
+		{"a Machine of a set with an old revision counts as outdated during a rollout", func(*v1alpha1.MachineDeployment) {}, true},
+		{"a Machine does not count as outdated when its set has the deployment's revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
+		{"a Machine of a set with an old revision does not count as outdated while the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
+		{"a Machine of a set with an old revision does not count as outdated when the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"not outdated when the rollout has exceeded its progress deadline", func(d *v1alpha1.MachineDeployment) {
+		{"a Machine of a set with an old revision does not count as outdated when the rollout has exceeded its progress deadline", func(d *v1alpha1.MachineDeployment) {
 			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, false},
 	} {
-		t.Run("a Machine is "+tt.name+" (CAPI-51)", func(t *testing.T) {
+		t.Run(tt.name+" (CAPI-51)", func(t *testing.T) {
 			s, d, set := filled(t)
 			d.Annotations = map[string]string{v1alpha1.AnnotationRevision: "2"}
 			set.Annotations = map[string]string{v1alpha1.AnnotationRevision: "1"}

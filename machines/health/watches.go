@@ -106,14 +106,15 @@ func reasons(m *v1alpha1.Machine) (out []string) {
 	return out
 }
 
-// setMatters reports whether the spec, the annotations or the record of a set have changed, or its deletion has begun.
+// setMatters reports whether the spec, the annotations or the record of replaced Machines in a set's status have changed, or
+// its deletion has begun.
 func setMatters(before, after *v1alpha1.MachineSet) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !equality.Semantic.DeepEqual(stored(before), stored(after))
 }
 
-// deploymentMatters reports whether the spec, the annotations or the record of a deployment have changed, or its deletion has
-// begun.
+// deploymentMatters reports whether the spec, the annotations or the record of replaced Machines in a deployment's status have
+// changed, or its deletion has begun.
 func deploymentMatters(before, after *v1alpha1.MachineDeployment) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !equality.Semantic.DeepEqual(stored(before), stored(after))

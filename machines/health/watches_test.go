@@ -19,17 +19,17 @@ func TestOnlyRelevantChangesStartAHealthCheck(t *testing.T) {
 		change func(*corev1.Node)
 		want   bool
 	}{
-		{"heartbeat starts no check", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = later }, false},
-		{"new image starts no check", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
-		{"new taint starts no check", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a"}} }, false},
-		{"new status of a condition that --health-node-conditions does not name starts no check", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
-		{"new status of a condition that --health-node-conditions names starts a check", func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue }, true},
-		{"new status of condition Ready starts a check", func(n *corev1.Node) { n.Status.Conditions[5].Status = corev1.ConditionUnknown }, true},
-		{"condition Ready starts a check when only its transition time has changed", func(n *corev1.Node) { n.Status.Conditions[5].LastTransitionTime = later }, true},
-		{"new zone starts a check", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "another" }, true},
-		{"replacement by a new Node with the same name starts a check", func(n *corev1.Node) { n.UID = "another" }, true},
+		{"a Node's heartbeat starts no check", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = later }, false},
+		{"a Node's new image starts no check", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
+		{"a Node's new taint starts no check", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a"}} }, false},
+		{"a Node's new status of a condition that --health-node-conditions does not name starts no check", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
+		{"a Node's new status of a condition that --health-node-conditions names starts a check", func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue }, true},
+		{"a Node's new status of condition Ready starts a check", func(n *corev1.Node) { n.Status.Conditions[5].Status = corev1.ConditionUnknown }, true},
+		{"a Node's new transition time of condition Ready starts a check even if the status is unchanged", func(n *corev1.Node) { n.Status.Conditions[5].LastTransitionTime = later }, true},
+		{"a Node's new zone starts a check", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "another" }, true},
+		{"a Node's replacement by another Node with the same name starts a check", func(n *corev1.Node) { n.UID = "another" }, true},
 	} {
-		t.Run("a Node's "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			before := s.nodes.List()[0].(*corev1.Node)
 			after := before.DeepCopy()
 			tt.change(after)
@@ -43,17 +43,17 @@ func TestOnlyRelevantChangesStartAHealthCheck(t *testing.T) {
 		change func(*v1alpha1.Machine)
 		want   bool
 	}{
-		{"new address starts no check", func(m *v1alpha1.Machine) { m.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.1"}} }, false},
-		{"new condition message starts no check", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Message = "another" }, false},
-		{"new reason of condition Ready starts a check", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Reason = "NodeMissing" }, true},
-		{"new reason of condition ServerReady starts a check", func(m *v1alpha1.Machine) { m.Status.Conditions[0].Reason = "ServerWontStart" }, true},
-		{"new annotation starts a check", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true"} }, true},
-		{"deletion starts a check", func(m *v1alpha1.Machine) { m.DeletionTimestamp = &later }, true},
-		{"lost reference to the Node starts a check", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
-		{"changed record of the first start starts a check", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
-		{"lost owner reference starts a check", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
+		{"a Machine's new address starts no check", func(m *v1alpha1.Machine) { m.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.1"}} }, false},
+		{"a Machine's new condition message starts no check", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Message = "another" }, false},
+		{"a Machine's new reason of condition Ready starts a check", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Reason = "NodeMissing" }, true},
+		{"a Machine's new reason of condition ServerReady starts a check", func(m *v1alpha1.Machine) { m.Status.Conditions[0].Reason = "ServerWontStart" }, true},
+		{"a Machine's new annotation starts a check", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true"} }, true},
+		{"a Machine's deletion starts a check", func(m *v1alpha1.Machine) { m.DeletionTimestamp = &later }, true},
+		{"a Machine's lost reference to the Node starts a check", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
+		{"a Machine's changed record of the first start starts a check", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
+		{"a Machine's lost owner reference starts a check", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
 	} {
-		t.Run("a Machine's "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			before := s.machines.List()[0].(*v1alpha1.Machine)
 			after := before.DeepCopy()
 			tt.change(after)

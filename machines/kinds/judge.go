@@ -20,7 +20,7 @@ const (
 // Names are the names of drover's CustomResourceDefinitions.
 var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", deployments, machines, sets}
 
-// howToKeep ends every message. It refers to the documentation on keeping servers and Nodes.
+// howToKeep ends every message about a blocked deletion. It refers to the documentation on keeping servers and Nodes.
 const howToKeep = `To keep the servers and Nodes, see "When a definition was deleted by mistake" in docs/operations.md`
 
 // definition is the part of a CRD's state that [judge] needs.

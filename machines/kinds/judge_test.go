@@ -20,7 +20,7 @@ func inPlace(change map[string]func(*definition)) []definition {
 	return all
 }
 
-func TestDeletionsAreBlockedWhileACRDIsMissingOrBeingDeleted(t *testing.T) {
+func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 	deleting := func(d *definition) { d.deleting = true }
 	allowedDeleting := func(d *definition) { d.deleting, d.allowed = true, true }
 	allowed := func(d *definition) { d.allowed = true }
@@ -31,19 +31,19 @@ func TestDeletionsAreBlockedWhileACRDIsMissingOrBeingDeleted(t *testing.T) {
 		says   []string
 	}{
 		{"allows deletions while all CRDs are in place (F-42)", nil, nil},
-		{"allows deletions when a CRD has the annotation but is not being deleted (F-42)", map[string]func(*definition){machines: allowed}, nil},
+		{"allows deletions when a CRD has the annotation allow-deletion and is not being deleted (F-42)", map[string]func(*definition){machines: allowed}, nil},
 		{"blocks deletions while the CRD of Machines is being deleted (F-42)", map[string]func(*definition){machines: deleting},
 			[]string{"being deleted: machines.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover-project.github.io/allow-deletion=true", "docs/operations.md"}},
-		{"allows deletions when the CRD of Machines is being deleted and has the annotation (F-42)", map[string]func(*definition){machines: allowedDeleting}, nil},
+		{"allows deletions when the CRD of Machines is being deleted and has the annotation allow-deletion (F-42)", map[string]func(*definition){machines: allowedDeleting}, nil},
 		{"blocks deletions while the CRD of sets is being deleted (F-42)", map[string]func(*definition){sets: deleting}, []string{"kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"blocks deletions while the CRD of deployments is being deleted (F-42)", map[string]func(*definition){deployments: deleting}, []string{deployments}},
 		{"blocks deletions while any other CRD is being deleted (F-42)", map[string]func(*definition){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
-		{"blocks deletions while one of two CRDs that are being deleted lacks the annotation (F-42)", map[string]func(*definition){machines: allowedDeleting, sets: deleting},
+		{"blocks deletions while one of two CRDs that are being deleted lacks the annotation allow-deletion (F-42)", map[string]func(*definition){machines: allowedDeleting, sets: deleting},
 			[]string{"being deleted: machinesets.cluster.k8s.io.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"blocks deletions while the CRD of sets is missing (F-42)", map[string]func(*definition){sets: missing},
 			[]string{"missing: machinesets.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover"}},
-		{"allows deletions without the CRDs of sets and deployments when the CRD of Machines has the annotation (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
-		{"names each CRD once in the command that allows the deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
+		{"allows deletions without CRDs of sets and deployments when that of Machines has the annotation allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"names each CRD only once in the command of the message that allows deletions (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
 			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDeletionsAreBlockedWhileACRDIsMissingOrBeingDeleted(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a CRD without annotations does not allow its deletion (F-42)", func(t *testing.T) {
+	t.Run("a CRD without annotations is read as neither being deleted nor allowing deletions (F-42)", func(t *testing.T) {
 		if d := definitionOf(&metav1.PartialObjectMetadata{}); d.allowed || d.deleting {
 			t.Errorf("got %+v", d)
 		}

@@ -27,7 +27,7 @@ const (
 )
 
 const (
-	// goodFor is how long an answer is reused for a Machine that does not need a fresh one.
+	// goodFor is how long the result of a read is reused for a deletion that has begun or that is blocked.
 	goodFor = 5 * time.Second
 	// readTimeout bounds one read of all CRDs.
 	readTimeout = 10 * time.Second

@@ -99,8 +99,8 @@ func bare() *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", CreationTimestamp: metav1.Now()}}
 }
 
-func TestANewDeletionIsDecidedByReadsOfTheCRDsThatBeginAfterIt(t *testing.T) {
-	t.Run("the deletion of each of a thousand Machines is blocked when their CRD is deleted (F-42)", func(t *testing.T) {
+func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
+	t.Run("a thousand deletions that begin after the deletion of their CRD are blocked, and cause only a few reads of CRDs (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -128,7 +128,7 @@ func TestANewDeletionIsDecidedByReadsOfTheCRDsThatBeginAfterIt(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a deletion that has already begun uses a read of the CRDs for 5 s (F-42)", func(t *testing.T) {
+	t.Run("a deletion that has already begun may use a read of the CRDs that is up to 5 s old (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -145,7 +145,7 @@ func TestANewDeletionIsDecidedByReadsOfTheCRDsThatBeginAfterIt(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a blocked deletion is allowed within 5 s after the CRD gets the annotation (F-42)", func(t *testing.T) {
+	t.Run("a blocked deletion is allowed within 5 s after the CRD gets the annotation allow-deletion (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -197,7 +197,7 @@ func TestDeletionsAreBlockedWhileCRDsCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestDeletionsAreBlockedWhenTheMachinesOwnersWereDeletedWithTheirCRD(t *testing.T) {
+func TestWhetherTheCRDsOfAMachinesOwnersBlockItsDeletion(t *testing.T) {
 	const set = "pool-1"
 	member := func() *v1alpha1.Machine {
 		m := bare()
@@ -221,10 +221,10 @@ func TestDeletionsAreBlockedWhenTheMachinesOwnersWereDeletedWithTheirCRD(t *test
 		{"allows the deletion when the set was deleted and its CRD was not (F-42)", member(), nil, ""},
 		{"blocks the deletion when the CRD of sets is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
 		{"blocks the deletion when the CRD of deployments is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when another set has the name of the Machine's set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
-		{"allows the deletion when the set exists and has deleted the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows the deletion when the CRD of Machines has the annotation (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
-		{"allows the deletion of a Machine without an owner (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
+		{"blocks the deletion when the CRD of sets is younger and a new set has the name of the Machine's set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
+		{"allows the deletion when the CRD of sets is younger than the Machine and the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
+		{"allows the deletion with a younger CRD of sets when the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows the deletion of a Machine without an owner when the CRD of sets is younger than the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
 		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -60,13 +60,13 @@ type Options struct {
 	// Reach reports whether the API servers answer. While they do not, the controller creates nothing in the cloud, and does
 	// not give up a server because its Node has not registered. nil means that they always answer.
 	Reach *reach.Watch
-	// Kinds is asked before a Machine that is being deleted is drained, and before each later step. nil means that these
-	// steps are always allowed.
+	// Kinds decides whether a Machine that is being deleted may be drained, and whether each later step of its deletion may
+	// be taken. nil means that these steps are always allowed.
 	Kinds observe.Kinds
 	// StartupTaint is the key of the taint (NoSchedule) with which a Node registers, and which drover removes when the Node's
-	// first start is complete. Empty means that there is no such taint. Until then the Machine is not Ready. The first start
-	// is complete when the Node is Ready, has no start-up taint of Kubernetes (uninitialized, not-ready, unreachable,
-	// network-unavailable), and meets the conditions of the three fields below.
+	// first start is complete. Empty means that there is no such taint. The first start is complete when the Node is Ready,
+	// has no start-up taint of Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and meets the
+	// conditions of the three fields below. The Machine is not Ready before that.
 	StartupTaint string
 	// StartupConditions are the conditions that must be True on the Node.
 	StartupConditions []corev1.NodeConditionType
@@ -74,8 +74,8 @@ type Options struct {
 	StartupDaemonSets []types.NamespacedName
 	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
 	OtherStartupTaints []string
-	// DrainTimeout is how long after the Machine's deletion disruption budgets are respected. Default: 2 h. A negative value
-	// means that pods are not evicted at all.
+	// DrainTimeout is how long a drain respects PodDisruptionBudgets, counted from the deletion of the Machine. Default: 2 h.
+	// A negative value means that pods are not evicted at all.
 	DrainTimeout time.Duration
 	// VolumeDetachTimeout is how long the controller waits until the volumes of evicted pods are detached. Default: 5 min. A
 	// negative value means that it does not wait.
@@ -196,7 +196,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	case err != nil && s.Forced():
-		// The back-off of the work queue would become too long for the deadline of a forced deletion.
+		// The back-off of the work queue can become longer than the deadline of a forced deletion.
 		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion failed and is repeated")
 		return ctrl.Result{RequeueAfter: retryForced}, nil
 	case err != nil:

@@ -99,7 +99,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		r.requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
-		// Without facts from the cloud there is nothing new to write.
+		// The call that reads the facts from the cloud still waits for its turn, so there is nothing new to write.
 		return err
 	}
 	// The results of the steps before the error are written nevertheless, and the failed step is repeated.
@@ -124,7 +124,7 @@ func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	return fmt.Errorf("reconciling Machine %s: no end after %d steps, the last being %s", s.Machine.Name, maxSteps, s.Last.Step)
 }
 
-// fail ends a reconcile in which the cloud could not be asked.
+// fail ends a reconcile without facts from the cloud. It records the failure and when to try again.
 func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 	r.retries.Failed(ctx, s, s.Observed.CloudErr)
 	return false, nil
@@ -147,7 +147,8 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
 		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", seen.Foreign)
-		// An operator may allow the adoption meanwhile, or the policies that protect the adoption may come into force.
+		// Check again later: an operator may allow the Machine to adopt the server, or the policies that protect this
+		// permission may come into force.
 		s.RequeueWithin(scope.PollCloud)
 	}
 }

@@ -107,8 +107,8 @@ func TestAServerInErrorIsReplaced(t *testing.T) {
 	})
 }
 
-func TestExistingServersAreFound(t *testing.T) {
-	t.Run("records the server that a former process created and did not record before it ended (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
+func TestAMachineUsesItsExistingServer(t *testing.T) {
+	t.Run("records the server that an earlier drover process created and did not record (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		instance, err := b.cloud.Instance(t.Context(), b.read())
 		if err != nil {
@@ -135,7 +135,7 @@ func TestExistingServersAreFound(t *testing.T) {
 			t.Errorf("got provider ID %s, want %s", got, made)
 		}
 	})
-	t.Run("creates nothing while the inventory is incomplete", func(t *testing.T) {
+	t.Run("creates no server while the inventory is incomplete", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.unsynced = true
 		if result := b.pass(); result.RequeueAfter == 0 || b.cloud.made != 0 {

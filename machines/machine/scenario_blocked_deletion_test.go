@@ -49,8 +49,8 @@ func (b *bench) untouched(was *v1alpha1.Machine) {
 	}
 }
 
-func TestABlockedDeletionDoesNothing(t *testing.T) {
-	t.Run("cordons, drains and deletes nothing, and reports the block once (F-42)", func(t *testing.T) {
+func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
+	t.Run("cordons, drains and deletes nothing while the deletion is blocked, and reports that once (F-42)", func(t *testing.T) {
 		b, _ := withheld(t)
 		was := b.read()
 		b.end()
@@ -68,7 +68,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("events %q", events)
 		}
 	})
-	t.Run("stops a running drain, and continues the drain when the deletion is allowed again (F-42)", func(t *testing.T) {
+	t.Run("deletes no server when the deletion is blocked during the drain, and continues when it is allowed again (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -88,7 +88,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("the deletion does not continue: %+v", b.deleting())
 		}
 	})
-	t.Run("begins a deletion only after fresh reads show that nothing blocks the deletion (F-42)", func(t *testing.T) {
+	t.Run("begins a deletion only when reads of the CRDs that were made after the delete call show that nothing blocks it (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -99,7 +99,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("does not treat a deletion as begun when only a client has written the condition Deleting (F-42)", func(t *testing.T) {
+	t.Run("does not treat a new deletion as begun when only a client has written the condition Deleting (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()

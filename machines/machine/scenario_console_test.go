@@ -58,7 +58,7 @@ func (b *bench) powered(id, name string, userData []byte, gone error) {
 func TestAFailedSetupShowsItsCause(t *testing.T) {
 	notFound := errors.New("curl: (22) The requested URL returned error: 404")
 	for _, system := range []string{"ubuntu", "flatcar"} {
-		t.Run("shows the cause in the conditions before the join deadline, on "+system+" (F-53)", func(t *testing.T) {
+		t.Run("the conditions of a Machine on "+system+" show the cause before the join deadline (F-53)", func(t *testing.T) {
 			b := newBench(t, deployed)
 			b.cloud.system = system
 			var boot func()
@@ -84,7 +84,7 @@ func TestAFailedSetupShowsItsCause(t *testing.T) {
 	}
 }
 
-func TestTerminalOutputIsLeftOutOfTheConsole(t *testing.T) {
+func TestProgressOutputIsLeftOutOfConditionConsole(t *testing.T) {
 	t.Run("the condition shows the lines of the setup, and not systemd's progress lines after them (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		const cause = "drover-setup[513]: curl: (22) The requested URL returned error: 404"
@@ -109,7 +109,7 @@ func TestTerminalOutputIsLeftOutOfTheConsole(t *testing.T) {
 }
 
 func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
-	t.Run("reads the console twice before the deadline and once at the deadline, even when drover restarts (F-53)", func(t *testing.T) {
+	t.Run("reads the console twice before the join deadline and once at the deadline, even when drover restarts (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.cloud.console = "[   12.3] ACPI Error: harmless\ncloud-init: all is well\n"
 		b.pass()
@@ -129,7 +129,7 @@ func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
 			b.wait(time.Second)
 		}
 	})
-	t.Run("requeues the Machine for the next read (F-53)", func(t *testing.T) {
+	t.Run("requeues the Machine for the time of the next read of the console (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
@@ -138,7 +138,7 @@ func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
 			t.Errorf("the next reconcile is after %v", result.RequeueAfter)
 		}
 	})
-	t.Run("clears condition Console when the Node registers after all (F-53)", func(t *testing.T) {
+	t.Run("sets condition Console to False when the Node registers after a read of the console (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.cloud.console = "kubelet: failed to do something\n"
 		b.pass()
@@ -155,8 +155,8 @@ func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
 
 func TestTheMessageOfAWaitForANodeIsComplete(t *testing.T) {
 	for name, tc := range map[string]struct{ timeout, until string }{
-		"the message names the Node, the start and the deadline of the wait, and where to look (F-54)": {"10m", "until 2026-01-02T03:14:05Z"},
-		"the message has no deadline when the wait has none (F-54)":                                    {"0", "without a deadline"},
+		"the message names the Node, the start and the deadline of the wait, and where to look for the cause (F-54)": {"10m", "until 2026-01-02T03:14:05Z"},
+		"the message reports that the wait has no deadline when the join timeout is 0 (F-54)":                        {"0", "without a deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(m *v1alpha1.Machine) {

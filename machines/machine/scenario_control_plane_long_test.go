@@ -23,7 +23,7 @@ import (
 )
 
 // These deletions wait for timers of drover and of the control plane for most of a minute. Without a real control plane,
-// TestForcedDeletionEndsWhateverTheCloudAnswers and TestDeletionOfAServerThatDoesNotStart check the same rules.
+// TestForcedDeletionEndsWhateverTheCloudAnswers and TestWhetherADeletionPutsTheNodeOutOfService check the same rules.
 func TestLongDeletionsOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

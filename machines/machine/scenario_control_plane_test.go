@@ -34,17 +34,17 @@ import (
 func TestMachinesOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("a Machine from its creation to its deletion", func(t *testing.T) { w.on(t).testLife(t) })
-	t.Run("a Machine whose status a client drops", func(t *testing.T) {
+	t.Run("a Machine gets a server and a Node, becomes Ready, and leaves nothing when it is deleted", func(t *testing.T) { w.on(t).testLife(t) })
+	t.Run("a Machine gets its status back after a client drops the status", func(t *testing.T) {
 		t.Parallel()
 		w.on(t).testReplaced(t)
 	})
 	for name, test := range map[string]func(*world, *testing.T){
-		"the server stays while a volume is attached to its empty Node (MC-61)":                                                       (*world).testVolumes,
+		"the server of a deleted Machine stays while a volume is attached to its Node, which has no pods (MC-61)":                     (*world).testVolumes,
 		"the control plane detaches the volume of an evicted pod before the server is deleted (MC-61)":                                (*world).testAttachController,
 		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)": (*world).testTwoBudgets,
-		"a Node from machine-controller is taken over unchanged":                                                                      (*world).testTakenOver,
-		"a join timeout applies at once when it is shortened on the deployment":                                                       (*world).testShortened,
+		"a Node that machine-controller created is taken over unchanged":                                                              (*world).testTakenOver,
+		"a join timeout that is shortened on the deployment applies at once to a Machine that waits for its Node":                     (*world).testShortened,
 		"a Node of another Machine is not accepted (MC-52, MCM-41)":                                                                   (*world).testForeignNode,
 		"a server in ERROR is shown and deleted, and its Machine can be deleted (MC-49, CAPI-21)":                                     (*world).testServerInError,
 		"a kubelet version outside the allowed skew is shown as an error, and no server is created":                                   (*world).testSkew,

@@ -103,8 +103,8 @@ func (b *bench) events() string {
 	return strings.Join(all, "\n")
 }
 
-func TestDrainTimeoutEndsADrain(t *testing.T) {
-	t.Run("the timeout counts from the deletion, and an Event reports that the drain was cut off (MCM-58, MCM-66)", func(t *testing.T) {
+func TestTheTimeoutAndTheEndOfADrain(t *testing.T) {
+	t.Run("the drain timeout counts from the deletion, and an Event reports that the drain was cut off (MCM-58, MCM-66)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -121,7 +121,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
 		}
 	})
-	t.Run("an annotation shortens the timeout during a drain (CAPI-42)", func(t *testing.T) {
+	t.Run("an annotation of the Machine shortens the drain timeout during the drain (CAPI-42)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -133,7 +133,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("no pod is evicted when the drain timeout is 0", func(t *testing.T) {
+	t.Run("the server is deleted without waiting for pods when the drain timeout is 0", func(t *testing.T) {
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationDrainTimeout: "0s"}
 		})
@@ -144,7 +144,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("an annotation that is not a duration is ignored, and a condition warns about the annotation", func(t *testing.T) {
+	t.Run("condition Warnings names a timeout annotation that is not a duration", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
 		})
@@ -153,7 +153,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
-	t.Run("no pod is evicted when there is no other Node (MC-60)", func(t *testing.T) {
+	t.Run("the server is deleted without waiting for pods when there is no other Node (MC-60)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.create(stubborn("p"))
@@ -200,7 +200,7 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("keeps the server for five minutes at most, even when drover restarts (MC-61)", func(t *testing.T) {
+	t.Run("keeps the server of an attached volume for five minutes at most, even when drover restarts (MC-61)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.attach("pv-1")
 		b.end()
@@ -219,7 +219,7 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 	})
 }
 
-func TestPodsOfADeadNodeAreNotWaitedFor(t *testing.T) {
+func TestPodsOfAnUnreachableNodeAreNotWaitedFor(t *testing.T) {
 	t.Run("the Node is put out of service once its server is gone, without waiting for its pods (CAPI-39, MCM-56)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
@@ -258,7 +258,7 @@ func outOfService(n *corev1.Node) bool {
 	return false
 }
 
-func TestOtherServersAreNotDeleted(t *testing.T) {
+func TestSafeguardsOfADeletion(t *testing.T) {
 	t.Run("a copy of a Machine neither uses nor deletes the server of the original", func(t *testing.T) {
 		b := joined(t, nil)
 		original := b.read()
@@ -278,7 +278,7 @@ func TestOtherServersAreNotDeleted(t *testing.T) {
 			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
 		}
 	})
-	t.Run("a Machine stays, and shows the reason, while too many servers are gone at once", func(t *testing.T) {
+	t.Run("a Machine, its Node and its ports stay, and the reason is shown, while too many servers are gone at once", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.cloud.held = "12 of 20 servers of the project are gone"
@@ -295,7 +295,7 @@ func TestOtherServersAreNotDeleted(t *testing.T) {
 }
 
 func TestForcedDeletionInAWorkingCloudAndInARefusingCloud(t *testing.T) {
-	t.Run("nothing is left behind in a cloud that works (MC-65)", func(t *testing.T) {
+	t.Run("nothing is left behind, and no Event reports that something may be left, in a cloud that works (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
 		b.end()
@@ -305,7 +305,7 @@ func TestForcedDeletionInAWorkingCloudAndInARefusingCloud(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("an Event names the server and its volumes when the cloud refuses (MC-65)", func(t *testing.T) {
+	t.Run("the deletion ends and an Event names the server that may be left when the cloud refuses (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -317,8 +317,8 @@ func TestForcedDeletionInAWorkingCloudAndInARefusingCloud(t *testing.T) {
 	})
 }
 
-func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
-	t.Run("a Machine without a server is kept until its ports are deleted (MCM-102, MCM-106)", func(t *testing.T) {
+func TestMachinesWithoutAServerOrWithoutAnImage(t *testing.T) {
+	t.Run("a Machine that is being deleted and has no server is kept until its ports are deleted (MCM-102, MCM-106)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
 		b.cloud.unreleased = true
@@ -334,7 +334,7 @@ func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("an existing Machine stays Ready when its image is deleted (CAPI-30)", func(t *testing.T) {
+	t.Run("a Ready Machine stays Ready when its image is deleted (CAPI-30)", func(t *testing.T) {
 		b := joined(t, owned)
 		before := b.read().ResourceVersion
 		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeImageNotFound, "no such image")
@@ -346,7 +346,7 @@ func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
 }
 
 func TestAMissingNodeIsShown(t *testing.T) {
-	t.Run("the condition shows that the Node is missing, and the Machine is Ready when the Node has registered again", func(t *testing.T) {
+	t.Run("condition Ready shows that the Node is missing, and becomes True when the Node has registered again", func(t *testing.T) {
 		b := joined(t, owned)
 		b.remove(b.node())
 		b.pass()

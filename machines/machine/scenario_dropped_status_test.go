@@ -127,7 +127,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.endsCleanly(t)
 		})
 	}
-	t.Run("restoring the status costs one write, and no further write while nothing changes (F-5)", func(t *testing.T) {
+	t.Run("restoring a dropped status costs one write, and no further write while nothing changes (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.replaced()
@@ -135,7 +135,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 		b.passes(3)
 		b.took(1)
 	})
-	t.Run("the status of a paused Machine is restored only when the pause ends (F-5)", func(t *testing.T) {
+	t.Run("the dropped status of a paused Machine is restored only when the pause ends (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.annotate("cluster.k8s.io/paused", "true")
@@ -237,7 +237,7 @@ func TestAStatusDroppedDuringAReconcileIsRestored(t *testing.T) {
 	b.pass()
 	b.patches.before = nil
 	b.shown()
-	t.Run("volume IDs and times that no list of the cloud contains are restored (F-5)", func(t *testing.T) {
+	t.Run("recorded volume IDs and times of conditions, which no list of the cloud contains, are restored (F-5)", func(t *testing.T) {
 		after := b.read()
 		if !dropped || !strings.Contains(string(after.Status.ProviderStatus.Raw), "11111111-1111-4111-8111-111111111111") {
 			t.Errorf("dropped %v; the record is %s, and was %s", dropped, after.Status.ProviderStatus.Raw, before.Status.ProviderStatus.Raw)

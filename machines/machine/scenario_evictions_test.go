@@ -31,7 +31,7 @@ var failedEvictions = []struct {
 
 func TestFailedEvictionsAreShownAndRepeated(t *testing.T) {
 	for _, tt := range failedEvictions {
-		t.Run("shows the reason in condition Deleting and repeats the eviction every ten seconds when "+tt.name, func(t *testing.T) {
+		t.Run("condition Deleting shows the reason, and the eviction is repeated every ten seconds, when "+tt.name, func(t *testing.T) {
 			b, asked := joined(t, nil), 0
 			b.create(stubborn("p"))
 			b.evicting = func(string) error { asked++; return tt.answer }
@@ -51,7 +51,7 @@ func TestFailedEvictionsAreShownAndRepeated(t *testing.T) {
 				t.Errorf("%d evictions in 30 seconds", asked)
 			}
 		})
-		t.Run("ends the drain of a forced deletion at once when "+tt.name, func(t *testing.T) {
+		t.Run("a forced deletion ends the drain at once when "+tt.name, func(t *testing.T) {
 			b := joined(t, nil)
 			b.create(stubborn("p"))
 			b.evicting = func(string) error { return tt.answer }

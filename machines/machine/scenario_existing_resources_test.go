@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestOneOfSeveralServersIsChosen(t *testing.T) {
+func TestAMachineKeepsOneOfSeveralServers(t *testing.T) {
 	const late = "00000000-0000-4000-8000-0000000a1a7e"
 	for _, tt := range []struct {
 		name  string
@@ -49,7 +49,7 @@ func TestOneOfSeveralServersIsChosen(t *testing.T) {
 }
 
 func TestCloudResourcesAreRecorded(t *testing.T) {
-	t.Run("server, ports, floating IP and host are recorded in one write, and a forced deletion names them", func(t *testing.T) {
+	t.Run("the record keeps port, floating IP and host, and the Event of a forced deletion names port and floating IP", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"portIDs":["port-m"]`) || !strings.Contains(got, `"floatingIPID":"address-m"`) || b.patches.count["*v1alpha1.Machine"] != 2 {
@@ -70,8 +70,8 @@ func TestCloudResourcesAreRecorded(t *testing.T) {
 	})
 }
 
-func TestTheMachinesNodeIsFound(t *testing.T) {
-	t.Run("prefers a recorded Node with the Machine's label to a Node with the server's name (MC-52, MC-63)", func(t *testing.T) {
+func TestTheNodeThatAMachinesStatusRecords(t *testing.T) {
+	t.Run("a recorded Node with the Machine's label is preferred to a Node with the server's name (MC-52, MC-63)", func(t *testing.T) {
 		nodes := []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
@@ -90,7 +90,7 @@ func TestTheMachinesNodeIsFound(t *testing.T) {
 			}
 		}
 	})
-	t.Run("deletes a recorded Node with another name and the Machine's label (MC-63)", func(t *testing.T) {
+	t.Run("a recorded Node with another name and the Machine's label is deleted with the Machine (MC-63)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.records("renamed")

@@ -104,12 +104,12 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 	}{
 		{"waits while the Node has the cloud provider's taint uninitialized", corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule), "the cloud-controller-manager has not initialized the Node"},
 		{"waits while the Node is not Ready", corev1.ConditionFalse, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
-		{"waits for the kubelet's first report", corev1.ConditionUnknown, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
-		{"waits for the removal of the taint not-ready", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
+		{"waits while the Node's condition Ready is Unknown", corev1.ConditionUnknown, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
+		{"waits for the removal of the taint not-ready with the effect NoSchedule", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
 		{"waits for the removal of the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
 		{"waits for the removal of the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
 		{"waits for the removal of a taint that --other-startup-taints names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
-		{"does not wait for a taint that every pod tolerates", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
+		{"does not wait for a taint not-ready with the effect NoExecute, which every pod tolerates for a while", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
 		{"does not wait for a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
 		{"does not wait for a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
 	} {
@@ -166,7 +166,7 @@ func TestALongFirstStartIsNotAFailure(t *testing.T) {
 	})
 }
 
-func TestTheMessageOfAYoungNodeIsWrittenRarely(t *testing.T) {
+func TestTheMessageWhyANewNodeIsNotReadyIsWrittenRarely(t *testing.T) {
 	b := starting(t, startup)
 	n := b.nodeOf()
 	n.CreationTimestamp = metav1.NewTime(b.clock.Now())
@@ -227,7 +227,7 @@ func TestTheFirstStartIsRepeatedOnlyForANewNode(t *testing.T) {
 	})
 }
 
-func TestANodeThatAnotherVersionStartedIsNotShownAsStarting(t *testing.T) {
+func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		status func(*v1alpha1.MachineStatus)
@@ -236,7 +236,7 @@ func TestANodeThatAnotherVersionStartedIsNotShownAsStarting(t *testing.T) {
 		{"machine-controller", func(s *v1alpha1.MachineStatus) {
 			s.Phase, s.Conditions = nil, []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 		}},
-		{"an older drover without a startup taint", func(s *v1alpha1.MachineStatus) {
+		{"an older version of drover without a startup taint", func(s *v1alpha1.MachineStatus) {
 			s.Phase = ptr.To(v1alpha1.PhaseRunning)
 			s.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: "NodeNotReady"}}
 		}},

@@ -108,7 +108,7 @@ var cloudFailures = map[string]func(b *bench) error{
 		err.RetryAfter = 5 * time.Minute
 		return err
 	},
-	"a wait for drover's other calls": func(*bench) error {
+	"a wait until drover's other calls are done": func(*bench) error {
 		err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the call failed: it waits for its turn")
 		err.RetryAfter = 5 * time.Minute
 		return err
@@ -116,13 +116,13 @@ var cloudFailures = map[string]func(b *bench) error{
 }
 
 // both holds a suffix of test names for a Machine whose Node works, and one for a Machine whose kubelet does not answer.
-var both = map[string]bool{"": false, " (the Node is dead)": true}
+var both = map[string]bool{"": false, " and the kubelet does not answer": true}
 
 func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes and lists what may be left when the cloud's call "+call+" gets "+name+node+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes and lists what may be left when the cloud call "+call+" ends with "+name+node+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {
@@ -195,7 +195,7 @@ func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 	for _, call := range []string{"eviction", "LIST *v1.PodList", "LIST *v1.VolumeAttachmentList", "PATCH *v1.Node", "DELETE *v1.Node"} {
 		for name, failure := range clusterFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes when the call "+call+" gets "+name+node+" (F-22, F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes when the API call "+call+" ends with "+name+node+" (F-22, F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.failing = func(made string) error {
@@ -220,7 +220,7 @@ func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 }
 
 func TestForcedDeletionLimitsEachWait(t *testing.T) {
-	t.Run("does not wait for a Node with a finalizer (F-28)", func(t *testing.T) {
+	t.Run("ends without waiting until a Node with a finalizer is gone (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		n := b.node()
 		n.Finalizers = []string{"example.com/stays"}
@@ -282,7 +282,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("the cloud works, and the server was left: %s", events)
 		}
 	})
-	t.Run("records the Event about what may be left although the last write was refused once (F-28)", func(t *testing.T) {
+	t.Run("records the Event about what may be left although the removal of the finalizers was refused once (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		b.cloud.failing = func(string) error { return fault.New(fault.Auth, fault.CodeForbidden, "you may not") }
@@ -298,7 +298,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("refused %v: %s", refused, events)
 		}
 	})
-	t.Run("ends although the API server answers 404 to the last write once (F-28)", func(t *testing.T) {
+	t.Run("ends although the API server answers 404 once to the removal of the finalizers (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		found := false

@@ -75,8 +75,8 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		{"does not touch a Node of another Machine, although the cloud lists a server with its ID and name", func(n *corev1.Node) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
 		}, "UID victim"},
-		{"does not touch a Node without an owner label that matches an older Machine (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
-		{"does not touch a Node without owner label and provider ID that matches an older Machine (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node without an owner label when an older Machine matches the Node too (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"does not touch a Node without owner label and provider ID when an older Machine matches the Node too (F-4)", func(n *corev1.Node) {
 			n.Spec.ProviderID = ""
 		}, "older Machine ns/victim"},
 	} {
@@ -94,7 +94,7 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			b.neverTouches(n)
 		})
 	}
-	t.Run("does not touch a Node that only a forged status records (F-4)", func(t *testing.T) {
+	t.Run("does not touch a Node that is named only in a forged status of the Machine (F-4)", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
@@ -159,8 +159,8 @@ func TestANodeThatTwoMachinesMatch(t *testing.T) {
 	}
 }
 
-func TestAnOlderNodeBelongsToItsMachine(t *testing.T) {
-	t.Run("the Machine gets the older Node when an operator lets the Machine adopt its server", func(t *testing.T) {
+func TestWhenAMachineGetsANodeThatIsOlderThanTheMachine(t *testing.T) {
+	t.Run("the Machine gets the Node when an operator lets the Machine adopt the Node's server", func(t *testing.T) {
 		b := aiming(t)
 		b.cloud.change("u", func(s *fakeServer) { s.Adopted, s.Created = true, made.Add(-24*time.Hour) })
 		n := b.nodeOf()
@@ -175,7 +175,7 @@ func TestAnOlderNodeBelongsToItsMachine(t *testing.T) {
 			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
 		}
 	})
-	t.Run("the Machine gets the older Node when machine-controller has put the Machine's label on it", func(t *testing.T) {
+	t.Run("the Machine gets the Node when machine-controller has put the Machine's owner label on it", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))

@@ -61,7 +61,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 			untouched("after the Machine's deletion")
 		})
 	}
-	t.Run("shows that the server belongs to another Machine, and does not delete the server (F-1)", func(t *testing.T) {
+	t.Run("shows that the server in the forged provider ID belongs to another Machine, and does not delete it (F-1)", func(t *testing.T) {
 		b := newBench(t, forged)
 		b.create(node())
 		b.cloud.servers["u"] = &fakeServer{exists: true, Server: cloud.Server{ID: victim, Owner: "another"}}
@@ -76,7 +76,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 			t.Errorf("Machine %q; calls %v", b.read().Name, b.cloud.calls)
 		}
 	})
-	t.Run("does not overwrite a provider ID that names no server (F-20)", func(t *testing.T) {
+	t.Run("does not overwrite a provider ID of another cloud, and shows InvalidSpec (F-20)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("aws:///zone/i-1") })
 		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "no provider ID of OpenStack")
 		b.pass()
@@ -87,7 +87,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 }
 
 func TestAServerInAnotherProjectIsNotTouched(t *testing.T) {
-	t.Run("keeps the Machine, and names both projects in the condition (F-15)", func(t *testing.T) {
+	t.Run("keeps a Machine whose credentials are for another project, and a condition names both projects (F-15)", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.unknown = "the server was made in project p1, and the Machine's credentials are for project p2"
 		b.pass()
@@ -109,7 +109,7 @@ func TestAServerInAnotherProjectIsNotTouched(t *testing.T) {
 }
 
 func TestResourcesOfAServerAreRecordedBeforeItsDeletion(t *testing.T) {
-	t.Run("records the resources before the server is deleted (F-3)", func(t *testing.T) {
+	t.Run("records volumes, floating IP, project and region before the server is deleted (F-3)", func(t *testing.T) {
 		b := joined(t, nil)
 		const volume, address = "11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"
 		b.cloud.change("u", func(s *fakeServer) {

@@ -25,7 +25,7 @@ func (b *bench) asked() (n int) {
 	return n
 }
 
-func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
+func TestTheControllerLabelAndTheInitializersOfAMachine(t *testing.T) {
 	label := func(value string) func(*v1alpha1.Machine) {
 		return func(m *v1alpha1.Machine) { m.Labels = map[string]string{v1alpha1.LabelController: value} }
 	}
@@ -36,7 +36,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 			t.Errorf("result %v, %d calls, %+v", result, b.asked(), b.read())
 		}
 	})
-	t.Run("reconciles only Machines whose label has drover's controller name (MC-79)", func(t *testing.T) {
+	t.Run("a drover with a controller name creates servers only for Machines whose label has that name (MC-79)", func(t *testing.T) {
 		for value, ours := range map[string]bool{"mine": true, "": false, "theirs": false} {
 			b := newBench(t, label(value))
 			o := b.options
@@ -48,7 +48,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 			}
 		}
 	})
-	t.Run("deletes its own Machine although the Machine's label was changed (MC-79)", func(t *testing.T) {
+	t.Run("deletes the server and the Node of a Machine although a label assigned it to another controller later (MC-79)", func(t *testing.T) {
 		b := joined(t, nil)
 		m := b.read()
 		label("theirs")(m)
@@ -81,7 +81,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 }
 
 func TestAFailedDeleteOfAMachineIsRepeated(t *testing.T) {
-	t.Run("the refused Delete is repeated, and the Machine is not shown as terminating (MCM-33)", func(t *testing.T) {
+	t.Run("the refused delete call is repeated, and the Machine is not shown as being deleted (MCM-33)", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
@@ -102,8 +102,8 @@ func TestAFailedDeleteOfAMachineIsRepeated(t *testing.T) {
 	})
 }
 
-func TestLabelsAndTaintsRemovedFromTheTemplateAreRemovedFromTheNode(t *testing.T) {
-	t.Run("removes labels, annotations and taints that left the template, and keeps those that others set, and the times of taints (MCM-4, MC-55)", func(t *testing.T) {
+func TestLabelsAnnotationsAndTaintsOfAMachineReachItsNode(t *testing.T) {
+	t.Run("removes labels, annotations and taints that the Machine lost, and keeps those that others set (MCM-4, MC-55)", func(t *testing.T) {
 		since := metav1.NewTime(time.Unix(1700000000, 0))
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Labels = map[string]string{"team": "blue", "tier": "web"}
@@ -154,12 +154,12 @@ func TestLabelsAndTaintsRemovedFromTheTemplateAreRemovedFromTheNode(t *testing.T
 	})
 }
 
-func TestADeletionWaitsForItsCredentials(t *testing.T) {
+func TestADeletionWaitsForCredentialsAndMachineClass(t *testing.T) {
 	for _, missing := range []*fault.Error{
 		fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there"),
 		fault.New(fault.Invalid, fault.CodeInvalidSpec, "MachineClass workers is not there"),
 	} {
-		t.Run("keeps the Machine, shows the obstacle, and continues when the obstacle is gone: "+missing.Message+" (MCM-6, CAPI-45)", func(t *testing.T) {
+		t.Run("keeps the Machine and shows why while "+missing.Message+", and continues the deletion afterwards (MCM-6, CAPI-45)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.pass()
 			b.cloud.refuse["m"] = missing
@@ -186,7 +186,7 @@ func TestADeletionWaitsForItsCredentials(t *testing.T) {
 
 func TestADeleteDuringACreateLeavesNothing(t *testing.T) {
 	for _, call := range []string{"Prepare", "EnsureServer"} {
-		t.Run("a Machine that is deleted during the call "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
+		t.Run("a Machine that is deleted during the cloud call "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.cloud.during = func(now string) {
 				if now == call {
@@ -217,8 +217,8 @@ func (b *bench) noTokens() {
 	}
 }
 
-func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
-	t.Run("a new process continues after each step: drain, volumes, server, Node and ports, finalizers (MCM-52)", func(t *testing.T) {
+func TestTheStepsOfADeletion(t *testing.T) {
+	t.Run("a new process continues a deletion in each step: drain, volumes, server, ports, finalizers (MCM-52)", func(t *testing.T) {
 		b := joined(t, nil)
 		pod, volume := stubborn("p"), b.attach("pv-1")
 		b.create(pod)
@@ -298,7 +298,7 @@ func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
 		}
 		b.noTokens()
 	})
-	t.Run("deletes the server of a Node with kubermatic.io/skip-eviction at once", func(t *testing.T) {
+	t.Run("deletes the server without a drain when its Node has the annotation kubermatic.io/skip-eviction", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		n := b.node()
@@ -325,7 +325,7 @@ func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
 	})
 }
 
-func TestChangesOfAServerByOthersAreShown(t *testing.T) {
+func TestWhatDroverDoesWhenOthersChangeAServer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*fakeServer)
@@ -346,7 +346,7 @@ func TestChangesOfAServerByOthersAreShown(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes the Machine of a deleted server once, even when the Node is deleted first (MC-66)", func(t *testing.T) {
+	t.Run("deletes the Machine of a server that a user deleted, even when the Node is deleted first (MC-66)", func(t *testing.T) {
 		for _, nodeFirst := range []bool{true, false} {
 			b := joined(t, owned)
 			b.cloud.change("u", func(s *fakeServer) { s.exists = false })

@@ -60,7 +60,7 @@ func TestJoinTimeoutShowsTheConsole(t *testing.T) {
 				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
 			}
 		})
-		t.Run("accepts a Node that registers after the deadline", func(t *testing.T) {
+		t.Run("accepts a Node that registers after the join deadline", func(t *testing.T) {
 			b.create(b.nodeOf())
 			b.pass()
 			if !isReady(b.read()) || b.read().Status.ErrorReason != nil {
@@ -87,7 +87,7 @@ func TestFailedJoinsSlowDownASetWithoutADeployment(t *testing.T) {
 	if set.Status.RecentJoins != "f" {
 		t.Errorf("the status of the set holds %q (F-52)", set.Status.RecentJoins)
 	}
-	t.Run("drover creates a server for one Machine at a time, even after drover restarts (F-52)", func(t *testing.T) {
+	t.Run("drover creates a server for only one of the set's next Machines, even after drover restarts (F-52)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.restart()

@@ -24,8 +24,8 @@ func (b *bench) under(l *term) {
 	b.start(o)
 }
 
-func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
-	t.Run("a lease that was not renewed in time stops all creates and writes, and the reconcile is soon repeated", func(t *testing.T) {
+func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
+	t.Run("a lease that was not renewed in time stops all creates and writes, and drover looks again after a second", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		b.under(&term{})
 		b.wait(9 * time.Second)
@@ -45,7 +45,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 	}{
 		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("a lease that becomes too old during a reconcile ends the reconcile after the call "+tt.call, func(t *testing.T) {
+		t.Run("a lease that becomes too old during a reconcile ends the reconcile after the cloud call "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)
@@ -110,7 +110,7 @@ func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
 		{"while the port is created (MCM-109)", "Prepare"},
 		{"while the server is created (MCM-109)", "EnsureServer"},
 	} {
-		t.Run("the new leader finds the resources if the lease is lost "+tt.name, func(t *testing.T) {
+		t.Run("the new leader creates no second server when the lease is lost "+tt.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			b.under(&term{})
 			old := b.machine

@@ -39,7 +39,7 @@ func (b *bench) relabel(labels map[string]string) {
 
 func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
-	t.Run("a forged record removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
+	t.Run("a forged record on the Node removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Labels[restricted] = "secret"
@@ -53,7 +53,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 			t.Errorf("labels %v, annotations %v, taints %v", n.Labels, n.Annotations, n.Spec.Taints)
 		}
 	})
-	t.Run("a forged record does not complete the first start (F-6)", func(t *testing.T) {
+	t.Run("a forged record on the Node does not complete the Node's first start (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		n.Annotations = map[string]string{v1alpha1.AnnotationNodeSynced: forged}
@@ -63,7 +63,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 		b.pass()
 		b.isStarting("the Node is not Ready")
 	})
-	t.Run("the next patch of the Node removes a record that an older version wrote (F-6)", func(t *testing.T) {
+	t.Run("the next patch of the Node removes a record that an older version of drover wrote on the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Annotations[v1alpha1.AnnotationNodeSynced] = forged
@@ -94,7 +94,7 @@ func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 			t.Errorf("%d writes of the Machine, want 2: finalizers and provider ID", machines)
 		}
 	})
-	t.Run("the record shows that the first start is complete, and lists no label or annotation that drover always sets (F-6)", func(t *testing.T) {
+	t.Run("the record shows a completed first start, and lists no label or annotation that drover always sets (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
 		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)

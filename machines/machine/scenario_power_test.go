@@ -74,7 +74,7 @@ func wontStart(t *testing.T) *bench {
 }
 
 func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
-	t.Run("leaves the Node as it is, and records the start before the request (CAPI-33)", func(t *testing.T) {
+	t.Run("records the start before it requests the start, and leaves the Node as it is (CAPI-33)", func(t *testing.T) {
 		b := joined(t, owned)
 		node := b.node()
 		recorded := false
@@ -119,7 +119,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 2)
 	})
-	t.Run("gives up a server that is shut down again within the hour, even under a later leader", func(t *testing.T) {
+	t.Run("does not start a server that is shut down again within an hour after a start, even under a later leader", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.pass()
@@ -139,7 +139,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the Machine is being deleted, which only the health controller may do: %+v", m)
 		}
 	})
-	t.Run("gives up the start when the previous process was killed between the record and the start request", func(t *testing.T) {
+	t.Run("gives up the start a minute after its record when the previous process was killed before the start request", func(t *testing.T) {
 		b := joined(t, owned)
 		m := b.read()
 		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
@@ -152,7 +152,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 0)
 	})
-	t.Run("waits for the start when the previous process was killed after the start request", func(t *testing.T) {
+	t.Run("waits for the server to run when the previous process was killed after the start request", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
 		b.shutDown()
@@ -164,7 +164,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		}
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
 	})
-	t.Run("starts the server although the API server refused the write of the record once", func(t *testing.T) {
+	t.Run("starts the server once the start is recorded, even if the API server refused the first write of the record", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.written.counting, b.failing = true, func(call string) error {
@@ -236,15 +236,15 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 		}
 	}
 	for name, mark := range map[string]func(*bench){
-		"the annotation skip-health with the value True forbids the start":              onPool(v1alpha1.AnnotationSkipHealth, "True"),
-		"Cluster API's annotation skip-remediation of the deployment forbids the start": onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
-		"a paused deployment forbids the start":                                         onPool(v1alpha1.AnnotationPaused, ""),
-		"a deployment with Cluster API's paused annotation forbids the start":           onPool(v1alpha1.AnnotationPausedCAPI, ""),
+		"the annotation skip-health of the deployment with the value True forbids the start": onPool(v1alpha1.AnnotationSkipHealth, "True"),
+		"Cluster API's annotation skip-remediation of the deployment forbids the start":      onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
+		"a paused deployment forbids the start":                                              onPool(v1alpha1.AnnotationPaused, ""),
+		"a deployment with Cluster API's paused annotation forbids the start":                onPool(v1alpha1.AnnotationPausedCAPI, ""),
 		"the flag --start-servers=false forbids the start": func(b *bench) {
 			b.options.LeaveStopped = true
 			b.start(b.options)
 		},
-		"the annotation skip-health forbids the start although the cache does not show it yet": func(b *bench) {
+		"the annotation skip-health of the deployment forbids the start although the cache does not show it yet": func(b *bench) {
 			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
 			b.options.Control = late{b.memory}
 			b.start(b.options)
@@ -268,8 +268,8 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 	}
 }
 
-func TestAStartThatTheCloudProcessedIsNotRepeated(t *testing.T) {
-	t.Run("shows the cloud's refusal at once, and does not repeat the start", func(t *testing.T) {
+func TestWhetherTheStartOfAServerIsRepeated(t *testing.T) {
+	t.Run("shows at once that the cloud refused the start, and does not repeat the start", func(t *testing.T) {
 		b := wontStart(t)
 		if c := b.serverReady(); !strings.Contains(c.Message, "Instance is locked") || strings.Count(b.events(), "ServerWontStart") != 1 {
 			t.Errorf("message %q", c.Message)
@@ -295,7 +295,7 @@ func TestAStartThatTheCloudProcessedIsNotRepeated(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	})
-	t.Run("does not treat a start as failed when only an old list shows the server shut down", func(t *testing.T) {
+	t.Run("does not treat a start as failed when only an outdated list shows the server shut down", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
 		b.shutDown()
@@ -377,7 +377,7 @@ func TestAStartThatTheCloudProcessedIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
+func TestWhetherADeletionPutsTheNodeOutOfService(t *testing.T) {
 	// dies deletes the Machine. Its Node has a pod that never terminates and an attached volume.
 	dies := func(b *bench) *storagev1.VolumeAttachment {
 		b.create(stubborn("p"))
@@ -385,7 +385,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 		b.end()
 		return a
 	}
-	t.Run("puts the Node out of service before waiting for its pods and deleting its server", func(t *testing.T) {
+	t.Run("puts the Node of a server that cannot be started out of service before its server is deleted", func(t *testing.T) {
 		b := wontStart(t)
 		tainted := false
 		b.cloud.onDelete = func() { tainted = outOfService(b.node()) }
@@ -524,7 +524,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestAServerWithATaskOfAnotherUserIsLeftAlone(t *testing.T) {
-	t.Run("shows the reason ServerBusy for half an hour, even when drover restarts", func(t *testing.T) {
+	t.Run("condition ServerReady shows ServerBusy for the first half hour of a resize, even when drover restarts", func(t *testing.T) {
 		b := joined(t, owned)
 		b.becomes("RESIZE", "RESIZE")
 		result := b.pass()
@@ -548,7 +548,7 @@ func TestAServerWithATaskOfAnotherUserIsLeftAlone(t *testing.T) {
 			t.Errorf("since %v, now since %v", since, c.LastTransitionTime)
 		}
 	})
-	t.Run("writes nothing when the server is ACTIVE and its Node is Ready", func(t *testing.T) {
+	t.Run("writes nothing during a task of a server that is ACTIVE and whose Node is Ready", func(t *testing.T) {
 		b := joined(t, owned)
 		b.pass()
 		b.written = tally{}

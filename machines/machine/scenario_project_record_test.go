@@ -74,7 +74,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("a project alone does not count as a server, so a Machine whose spec cannot be read is deleted (F-17)", func(t *testing.T) {
+	t.Run("a Machine whose spec cannot be read is deleted when its record names a project and no server (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no room")
 		b.pass()

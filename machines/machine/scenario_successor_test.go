@@ -68,7 +68,7 @@ func TestANewLeaderShowsThatItCannotListServers(t *testing.T) {
 	}
 	b.wait(time.Minute)
 	b.pass()
-	t.Run("shows the failure, and does not change the phase of a Machine whose server boots", func(t *testing.T) {
+	t.Run("the conditions show why the list failed, and the phase of a Machine whose server boots stays unchanged", func(t *testing.T) {
 		m := b.read()
 		if got := ptr.Deref(m.Status.Phase, ""); got != v1alpha1.PhaseProvisioning {
 			t.Errorf("phase = %s, want %s", got, v1alpha1.PhaseProvisioning)

@@ -217,7 +217,7 @@ func TestWaitingForOtherCallsToTheCloudIsNotAFailure(t *testing.T) {
 	})
 }
 
-func TestACacheOlderThanTheLastWrite(t *testing.T) {
+func TestACacheOlderThanTheLastWriteIsNotUsedForAMinute(t *testing.T) {
 	b := born(t)
 	b.cached = b.read()
 	b.pass()

@@ -104,7 +104,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 	return out
 }
 
-// nodePredicate drops updates of Nodes that change nothing on which a step depends, for example heartbeats.
+// nodePredicate drops updates of a Node that change nothing that a step depends on, for example heartbeats.
 var nodePredicate = predicate.TypedFuncs[*corev1.Node]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool { return differs(e.ObjectOld, e.ObjectNew) },
 }

@@ -17,8 +17,8 @@ import (
 // mostRefused is the maximum number of command-line flags in the log line about refused endpoints.
 const mostRefused = 20
 
-// refusedEndpoints collects, for the log, the command-line flags that would allow the endpoints that Machines with a server use
-// and drover refuses. An operator needs these flags when drover takes over a cluster.
+// refusedEndpoints collects command-line flags for the log. Each flag would allow an endpoint that drover refuses although a
+// Machine with a server uses it. An operator needs these flags when drover takes over a cluster.
 type refusedEndpoints struct {
 	mu    sync.Mutex
 	flags []string

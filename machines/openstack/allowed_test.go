@@ -72,7 +72,7 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("the log shows the flag that allows the refused endpoint of a Machine with a server (F-4)", func(t *testing.T) {
+	t.Run("the log shows once the flag that would allow the refused endpoint of a Machine with a server (F-4)", func(t *testing.T) {
 		b := newDirectBench(t)
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
@@ -196,7 +196,7 @@ func TestPasswordFromASecretOfAnotherNamespace(t *testing.T) {
 	})
 }
 
-func TestSpecThatUsesTheConfiguredCloudsUser(t *testing.T) {
+func TestSpecThatUsesTheConfiguredCloudsCredentials(t *testing.T) {
 	t.Parallel()
 	b := newDirectBench(t)
 	mine := b.projectID()
@@ -206,11 +206,11 @@ func TestSpecThatUsesTheConfiguredCloudsUser(t *testing.T) {
 		spec   fields
 		passes bool
 	}{
-		{"may name the same project by name", fields{"projectName": sim.MetaKubeProject}, true},
-		{"may name the same project in the field tenantName", fields{"tenantName": sim.MetaKubeProject}, true},
-		{"may name the same project by ID", fields{"projectID": mine}, true},
-		{"may name the same project by an ID without dashes", fields{"tenantID": strings.ReplaceAll(mine, "-", "")}, true},
-		{"may name the same user and domain", fields{"username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain}, true},
+		{"may name the configured project by name", fields{"projectName": sim.MetaKubeProject}, true},
+		{"may name the configured project in the field tenantName", fields{"tenantName": sim.MetaKubeProject}, true},
+		{"may name the configured project by ID", fields{"projectID": mine}, true},
+		{"may name the configured project by an ID without dashes", fields{"tenantID": strings.ReplaceAll(mine, "-", "")}, true},
+		{"may name the configured user and domain", fields{"username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain}, true},
 		{"may name the configured region", fields{"region": sim.MetaKubeRegion}, true},
 		{"may not name another project by name", fields{"projectName": "other"}, false},
 		{"may not name another project by ID", fields{"projectID": other}, false},

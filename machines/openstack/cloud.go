@@ -102,7 +102,8 @@ type Cloud struct {
 	specs    *spec.Reader
 	changes  chan types.NamespacedName
 	machines *registry
-	// affected queues Machines to be sent to changes; joining queues connections to be attached to their project.
+	// affected queues the keys of Machines that sendAll sends to changes. joining queues the connections that are to be attached to
+	// their project.
 	affected workqueue.TypedInterface[types.NamespacedName]
 	joining  workqueue.TypedInterface[*connection]
 
@@ -225,7 +226,7 @@ func (c *Cloud) register(i *instance) {
 	c.follow(i.connection, now)
 }
 
-// notify queues the Machines for which affected returns true.
+// notify queues, for the channel changes, the Machines for which affected returns true.
 func (c *Cloud) notify(affected func(interest) bool) {
 	c.machines.each(func(i interest) {
 		if affected(i) {
@@ -234,7 +235,7 @@ func (c *Cloud) notify(affected func(interest) bool) {
 	})
 }
 
-// changed queues the Machines that a change in their project affects.
+// changed queues, for the channel changes, the Machines that a change in their project affects.
 func (c *Cloud) changed(_ context.Context, p *inventory.Project, change inventory.Change) {
 	if change.All {
 		c.notify(func(i interest) bool { return i.connection.attached() == p })

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// Tagged returns this cluster's resources in each known project. While drover may not know all projects yet, the result has an
-// additional project with Rest set.
+// Tagged returns this cluster's resources in each known project. While drover may not know all projects yet, the result also has
+// an entry with Rest set, which represents the unknown projects.
 func (c *Cloud) Tagged(ctx context.Context) []cloud.Project {
 	c.followConfigured(ctx)
 	projects := c.connections.byKey()
@@ -40,8 +40,8 @@ func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 	return p.Collect(ctx, r)
 }
 
-// IsServerGone reports whether the server is proven not to exist in each of the projects places, in which it was seen. If places
-// is empty, it checks all known projects, because a Node does not record the project of its server.
+// IsServerGone reports whether the server is proven not to exist. It checks each project in places, where the server was seen. A
+// Node does not record the project of its server: if places is empty, it checks all known projects.
 func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	id := providerid.Server(providerID)
 	if id == "" {
@@ -59,8 +59,8 @@ func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []st
 	return len(projects) > 0, nil
 }
 
-// mayHave returns the projects that may have a server: those at the given places, in which the server was seen, or all known
-// projects when places is empty. When drover does not know one of the places, why names that place.
+// mayHave returns the projects that may have a server. places are the projects where the server was seen; if places is empty, it
+// returns all known projects. why is not empty when drover does not know one of the projects.
 func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
 	if len(places) == 0 {
 		return c.connections.projects(), c.unlisted(ctx)

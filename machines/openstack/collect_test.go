@@ -78,7 +78,7 @@ func TestListOfResourcesWithOwnerTags(t *testing.T) {
 			t.Errorf("it is %+v, want one on server %s", r, server.ID)
 		}
 	}
-	t.Run("the result has no resource of another owner (MCM-85)", func(t *testing.T) {
+	t.Run("the list has no resource of another owner (MCM-85)", func(t *testing.T) {
 		p := b.plan(newMachine(t, "x", seedFields()))
 		foreign := []string{
 			b.server("without-marks", nil, p),
@@ -93,7 +93,7 @@ func TestListOfResourcesWithOwnerTags(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the result needs no call to the cloud (CAPI-59)", func(t *testing.T) {
+	t.Run("the list needs no call to the cloud (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		b.tagged()
 		if n := b.calls(); n != 0 {
@@ -193,7 +193,7 @@ func TestIsServerGone(t *testing.T) {
 	gone := func(providerID string, places ...string) (bool, error) {
 		return b.cloud.IsServerGone(context.Background(), providerID, places)
 	}
-	t.Run("returns an error just after drover's start (MCM-86)", func(t *testing.T) {
+	t.Run("returns an error in the first minute after drover's start (MCM-86)", func(t *testing.T) {
 		if is, err := gone(s.ProviderID); is || !fault.Is(err, fault.Transient) {
 			t.Errorf("gone: %v, %v", is, err)
 		}

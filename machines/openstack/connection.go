@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// connection is a signed-in session with its catalog and its project.
+// connection is a session of one set of credentials, with its catalog and its project.
 type connection struct {
 	session *client.Session
 	catalog *catalog.Catalog
@@ -19,7 +19,8 @@ type connection struct {
 	mu sync.Mutex
 	// project is nil until the first sign-in.
 	project *inventory.Project
-	// queued is true while the connection is being attached to its project. used is when a Machine last used it.
+	// queued is true while the connection waits to be attached to its project, or is being attached. used is when a Machine
+	// last used the connection.
 	queued bool
 	used   time.Time
 	// lookedUp is when the connection was last looked up, for a Machine or a template.
@@ -46,7 +47,7 @@ func (c *connection) lastUse() time.Time {
 	return c.used
 }
 
-// isQueued reports whether the connection is being attached to its project.
+// isQueued reports whether the connection waits to be attached to its project, or is just being attached.
 func (c *connection) isQueued() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,7 +60,8 @@ func (c *connections) touch(conn *connection) *connection {
 	return conn
 }
 
-// attach attaches a connection to the project with that key, and reports whether it created the project.
+// attach attaches a connection to the project with that key. It creates the project if it does not know the key; isNew is then
+// true.
 func (c *connections) attach(conn *connection, key string, create func() followed) (p *inventory.Project, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *connections) projects() (all []*inventory.Project) {
 	return all
 }
 
-// byKey returns the projects by the keys that attach was called with.
+// byKey returns the projects by their keys, as passed to attach.
 func (c *connections) byKey() map[string]*inventory.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,9 +102,9 @@ func (c *connections) byKey() map[string]*inventory.Project {
 	return all
 }
 
-// toProject returns the most recently used connection to the project at, of the connections whose credentials are not refused; nil
-// when there is none. Any Keystone can claim to have a project with this ID. If several Keystones do, toProject returns only a
-// connection to the configured cloud's endpoint, which is own.
+// toProject returns the most recently used connection to the project at; nil when there is none. It ignores connections whose
+// credentials are refused. Any Keystone can claim to have a project with this ID. If several do, toProject returns only a
+// connection to the Keystone of the configured cloud, whose endpoint is own.
 func (c *connections) toProject(at inventory.Site, own string) *connection {
 	// Read the connections first: a project is stored before a connection is attached to it, so every Keystone with a connection in
 	// all is counted below.
@@ -127,8 +128,8 @@ func (c *connections) ofMachine(machine types.UID, serverID string) *connection 
 	}))
 }
 
-// lastUsed returns the most recently used connection whose project satisfies wanted, of the connections whose credentials are not
-// refused; nil when there is none.
+// lastUsed returns the most recently used connection whose project satisfies wanted and whose credentials are not refused; nil when
+// there is none.
 func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *connection) {
 	var latest time.Time
 	for _, conn := range all {
@@ -146,7 +147,7 @@ func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *co
 	return best
 }
 
-// other returns a session of the project to use when the credentials of the given session fail: that of the most recently used
+// other returns a session to use for the project when the credentials of the session than fail: that of the most recently used
 // connection with another session. It returns nil when the project has no other session.
 func (c *connections) other(p *inventory.Project, than *client.Session) (best *client.Session) {
 	var latest time.Time

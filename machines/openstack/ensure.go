@@ -137,8 +137,8 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	return nil
 }
 
-// poolError returns err with the code for an exhausted floating IP pool: Neutron returns the same error for a pool without a free
-// address as for any network without one (seen in Zed).
+// poolError returns err with the code for an exhausted floating IP pool, if err means that a network has no free address. Neutron
+// does not distinguish the two cases (seen in Zed).
 func poolError(err error) error {
 	e := fault.Of(err)
 	if e.Code != fault.CodeAddressesExhausted {
@@ -156,9 +156,9 @@ func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inve
 	return err == nil && found
 }
 
-// noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused the create, drover looks the
-// Machine's ports up before it uses them again. When the cloud does not have the flavor or image, the catalog's cache is out of
-// date, and the Machine's next create looks both up again.
+// noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused the create, a port of the
+// Machine may be gone: drover looks the ports up before it uses them again. When the cloud does not have the flavor or image, the
+// catalog's cache is out of date, and the Machine's next create looks both up again.
 func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {

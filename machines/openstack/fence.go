@@ -72,7 +72,7 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{PortID: &port.ID}).Err
 	})
 	if fault.Is(err, fault.NotFound) {
-		// The 404 means that the port or the floating IP is gone.
+		// A 404 means that the port or the floating IP is gone.
 		p.DoubtPorts(i.subject.uid)
 		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
 			p.ForgetFloatingIP(i.subject.uid)

@@ -147,7 +147,7 @@ func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
 
 func TestPortOfThePreviousLeader(t *testing.T) {
 	t.Parallel()
-	t.Run("the previous leader's port is replaced with three calls before the server is created (F-21)", func(t *testing.T) {
+	t.Run("a port that the previous leader created is replaced with three calls before the server is created (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -170,7 +170,7 @@ func TestPortOfThePreviousLeader(t *testing.T) {
 		}
 		b.hasItsPort(s.ID)
 	})
-	t.Run("the previous leader's port stays while its server exists", func(t *testing.T) {
+	t.Run("a port that the previous leader created stays while its server exists", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		b.active(m)

@@ -126,8 +126,8 @@ func (b *bench) restart() {
 	b.start()
 }
 
-// patience is the number of polls for which eventually waits for open calls before it advances the clock anyway. The simulated cloud
-// may delay an answer by the same clock.
+// patience is how many polls the helper eventually waits for open calls. Then it advances the clock although calls are open, because
+// the simulated cloud may delay their answers by the same clock.
 const patience = 25
 
 // eventually advances the clock in steps until holds returns true. Before each step it waits for open calls, so that calls take little

@@ -40,7 +40,7 @@ type instance struct {
 	plan *catalog.Plan
 	// warnings are the result of cloud.Instance.Warnings.
 	warnings []string
-	// recorded is the record in the Machine's status. trusted is true while the admission policies guard it.
+	// recorded is the record in the Machine's status. trusted is true while the admission policies protect this record.
 	recorded inventory.Record
 	trusted  bool
 	// access holds the credentials of the Machine's spec; it is the zero value while the instance uses the credentials of another
@@ -49,8 +49,8 @@ type instance struct {
 	// group is the node group or set whose share of the request rate the Machine uses.
 	group string
 	// unreadable is set when a document of the provider spec cannot be parsed, so that the credentials may be those of another
-	// project. Then only a server with the Machine's own owner tag counts, and an absence proves nothing, except in the project
-	// that the status records.
+	// project. Then only a server with the Machine's own owner tag counts as its server, and only the project that the status
+	// records can prove that the server is gone.
 	unreadable *fault.Error
 }
 
@@ -147,7 +147,7 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 }
 
 // groupOfMachine returns the group whose share of the request rate the Machine uses: its deployment (the set's name without the
-// hash of the template), else its set. The Machines of a namespace without an owner are one group.
+// hash of the template), else its set. All Machines without an owner in a namespace form one group.
 func groupOfMachine(m *v1alpha1.Machine) string {
 	name := ""
 	if owner := metav1.GetControllerOf(m); owner != nil {
@@ -198,8 +198,8 @@ func (i *instance) Warnings() []string { return i.warnings }
 // Config returns the provider config, merged from all sources.
 func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 
-// project returns the Machine's project once it has been listed. Before that it returns nil, with an error only when waiting does
-// not help.
+// project returns the Machine's project once its servers have been listed. Before that it returns nil, and an error only when
+// waiting does not help.
 func (i *instance) project() (*inventory.Project, error) {
 	p := i.connection.attached()
 	if p == nil {
@@ -218,7 +218,7 @@ func (i *instance) project() (*inventory.Project, error) {
 	return p, nil
 }
 
-// ready returns the Machine's project, or an error while it has not been listed.
+// ready returns the Machine's project, or an error while its servers have not been listed.
 func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
@@ -229,8 +229,8 @@ func (i *instance) ready() (*inventory.Project, error) {
 	return p, err
 }
 
-// beginMaking returns the project and the resolved plan before a create. Until the caller calls end, the Machine's resources are
-// not released.
+// beginMaking returns the project and the resolved plan before a create. Until the caller calls end, drover deletes no port or
+// floating IP of the Machine.
 func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, plan *catalog.Plan, end func(), err error) {
 	if i.invalid != nil {
 		return nil, nil, nil, i.invalid

@@ -54,7 +54,7 @@ func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 			})}
 		})
 	}
-	t.Run("two projects with the same ID have separate gauges (F-15)", func(t *testing.T) {
+	t.Run("two projects of different clouds with the same ID have separate gauges (F-15)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {
 			t.Error(err)
 		}

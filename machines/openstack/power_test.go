@@ -62,14 +62,14 @@ func TestStartServer(t *testing.T) {
 			t.Errorf("got %v, the server is %s", err, b.observe(i).Server.State)
 		}
 	})
-	t.Run("returns NotFound with Nova's text for a deleted server that the list still shows", func(t *testing.T) {
+	t.Run("returns a NotFound error for a deleted server that the list still shows", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.DeleteServer(id)
 		if err := i.StartServer(b.ctx); !fault.Is(err, fault.NotFound) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("returns NotFound without a call when there is no server", func(t *testing.T) {
+	t.Run("returns a NotFound error without a call when there is no server", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.StartServer(b.ctx); !fault.Is(err, fault.NotFound) || b.calls(actions) != 0 {
@@ -80,11 +80,11 @@ func TestStartServer(t *testing.T) {
 		status int
 		class  fault.Class
 	}{
-		"returns Conflict when Nova answers 409 and the server is still shut down": {http.StatusConflict, fault.Conflict},
-		"returns Auth for a 403":    {http.StatusForbidden, fault.Auth},
-		"returns Invalid for a 400": {http.StatusBadRequest, fault.Invalid},
-		"returns Transient for a 503, after which the server may be starting":          {http.StatusServiceUnavailable, fault.Transient},
-		"returns RateLimited for a 429, after which the server is not starting (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
+		"returns a Conflict error when Nova answers 409 and the server is still shut down":                 {http.StatusConflict, fault.Conflict},
+		"returns an Auth error when Nova answers 403":                                                      {http.StatusForbidden, fault.Auth},
+		"returns an Invalid error when Nova answers 400":                                                   {http.StatusBadRequest, fault.Invalid},
+		"returns a Transient error when Nova answers 503, after which the server may be starting":          {http.StatusServiceUnavailable, fault.Transient},
+		"returns a RateLimited error when Nova answers 429, after which the server is not starting (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, i, _ := shutDown(t, 0)

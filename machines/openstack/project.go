@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// startGrace is the time after the start of the process during which an absence from all known projects proves nothing. Not every
-// Machine has been reconciled by then, so some projects may still be unknown.
+// startGrace is the time after the start of the process during which drover does not conclude that a Machine has no resources because no
+// known project has any. Not every Machine has been reconciled by then, so some projects may still be unknown.
 const startGrace = time.Minute
 
 // findProject chooses the connection for a Machine that is being deleted. cause is the reason why its own spec or credentials
@@ -60,8 +60,8 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 	return &settled
 }
 
-// moveProject clears the recorded project when the Machine's credentials are now for another project and the recorded one has no
-// resource of the Machine.
+// moveProject clears the recorded project when the Machine's credentials are for another project now, and the recorded project
+// has no resource of the Machine.
 func (i *instance) moveProject() {
 	at := i.machine.Recorded
 	if i.machine.Leaving || i.machine.ServerID != "" || len(i.recorded.VolumeIDs) > 0 || at == (inventory.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
@@ -88,8 +88,8 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 	for _, conn := range c.connections.all() {
 		p := conn.attached()
 		_, refused := conn.session.Known()
-		// Wait for a Keystone that does not answer only if it is the configured cloud's, because a provider spec can name any
-		// other Keystone.
+		// A provider spec can name any Keystone. If a Keystone does not answer, drover waits for it only if it is the configured
+		// cloud's.
 		awaited := refused == nil || conn == own && !fault.Is(refused, fault.Auth)
 		if p == nil && awaited && conn.isQueued() {
 			return fmt.Sprintf("%s has not answered the sign-in yet", conn.session.IdentityEndpoint())

@@ -52,7 +52,7 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes the Machine when its spec always named another project and no resource was created (F-17)", func(t *testing.T) {
+	t.Run("removes the Machine when it has no resources and its spec always named another project than the configured one (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)

@@ -27,7 +27,7 @@ type interest struct {
 
 // registry records the Machines for which Cloud.Instance was called, so that changes of a server are reported for its Machine.
 type registry struct {
-	// dropped is called with each Machine that is removed.
+	// dropped is called after a Machine was removed from the registry, with its UID.
 	dropped  func(types.UID)
 	mu       sync.Mutex
 	machines map[types.UID]interest

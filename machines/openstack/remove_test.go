@@ -9,7 +9,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestDeleteIsSentOncePerBackoff(t *testing.T) {
+func TestDeletionOfAServerIsSentOncePerBackOff(t *testing.T) {
 	t.Parallel()
 	t.Run("the deletion is sent once per back-off, however often it is requested (MC-64)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
@@ -32,7 +32,7 @@ func TestDeleteIsSentOncePerBackoff(t *testing.T) {
 	})
 }
 
-func TestStuckDeletionIsForced(t *testing.T) {
+func TestStuckDeletionOfAServerIsForced(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]bool{"the fourth deletion is forced, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletions are repeated when the cloud refuses forced deletions": true} {
 		t.Run(name, func(t *testing.T) {

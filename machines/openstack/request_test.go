@@ -43,7 +43,7 @@ func TestServerRequest(t *testing.T) {
 		want  string
 		hints string
 	}{
-		"the request for a plain server has only the required fields (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
+		"the request for a server whose spec has only zone and metadata has no other optional field (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"i1","availability_zone":"z","config_drive":false,"user_data":"ZGF0YQ==",
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"a":"b","machine-uid":"u1","drover-cluster-id":"c1"}}}`, ""},
 		"the request for a server with all fields has boot volume, key, server group, tags and config drive (MC-40)": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",

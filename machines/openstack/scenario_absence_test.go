@@ -12,9 +12,9 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestServerThatTheCredentialsProjectDoesNotHave(t *testing.T) {
+func TestServerThatIsNotInTheProjectOfTheCredentials(t *testing.T) {
 	t.Parallel()
-	t.Run("a server in its recorded project does not count as gone, and nothing is released (F-15)", func(t *testing.T) {
+	t.Run("a server that is recorded in another project does not count as gone, and nothing is released (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())

@@ -170,8 +170,8 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 func TestServersThatAreNotDeletedAsOrphans(t *testing.T) {
 	t.Parallel()
 	for name, names := range map[string]bool{
-		"does not delete a server with the name of an existing Machine's server (F-1)": false,
-		"does not delete a server in the spec.providerID of an existing Machine (F-1)": true,
+		"does not delete a server with the name of an existing Machine's server (F-1)":         false,
+		"does not delete a server that the spec.providerID of an existing Machine names (F-1)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -221,14 +221,14 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	}
 }
 
-func TestServerInAForgedProviderID(t *testing.T) {
+func TestTheServerNamedInSpecProviderID(t *testing.T) {
 	t.Parallel()
 	for name, metadata := range map[string]map[string]string{
-		"is not changed when it has no owner tag, such as a server of a control plane (F-1)": {},
-		"is not changed when it belongs to another cluster's drover (F-1)":                   {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
-		"is not changed when it has the Machine's UID and the ID of another cluster (F-1)":   {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
-		"is not changed when it belongs to another cluster's machine-controller (F-1)":       {inventory.MetadataMachineUID: "foreign"},
-		"is not changed when its Machine was not reconciled since drover's start (F-1)":      {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
+		"is not changed when it has no owner tag, such as a server of a control plane (F-1)":             {},
+		"is not changed when it belongs to another cluster's drover (F-1)":                               {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
+		"is not changed when it has the Machine's UID and the ID of another cluster (F-1)":               {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
+		"is not changed when it belongs to another cluster's machine-controller (F-1)":                   {inventory.MetadataMachineUID: "foreign"},
+		"is not changed when it belongs to a Machine that was not reconciled since drover's start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })

@@ -28,9 +28,9 @@ func (b *bench) once(t *testing.T) {
 	}
 }
 
-func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
+func TestWhatListsAndGETsProveAboutAServer(t *testing.T) {
 	t.Parallel()
-	t.Run("a server does not count as gone when its cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
+	t.Run("a server does not count as gone when the lists lack all servers of its cell (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.LoseCell("cell1")
@@ -100,9 +100,9 @@ func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 		do    func(b *bench, id string) bool
 		state cloud.ServerState
 	}{
-		"a server that fails after its creation is shown as failed within one poll (CAPI-33)":   {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
-		"a server that another client shuts down is shown as stopped within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
-		"a server that another client deletes counts as gone within one poll (CAPI-33)":         {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
+		"a server that goes to ERROR after its creation has the state Error within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
+		"a server that another client shuts down has the state Stopped within one poll (CAPI-33)":      {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
+		"a server that another client deletes counts as gone within one poll (CAPI-33)":                {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

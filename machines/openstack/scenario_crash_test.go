@@ -12,8 +12,8 @@ import (
 
 func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 	t.Parallel()
-	// lists is the number of lists of ports and floating IPs after the restart: one of each, and one more of ports if a port has no
-	// server. When such a port is replaced and no floating IP is known, floating IPs are listed once more, too.
+	// lists is how many list requests for ports and floating IPs follow the restart. One for each is the least. A port without a
+	// server costs a second list of ports. If that port is replaced and no floating IP is known, floating IPs are listed again, too.
 	for _, step := range []struct {
 		name  string
 		lists int
@@ -52,7 +52,7 @@ func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestCrashWithLaggingListsCreatesNothingTwice(t *testing.T) {
+func TestCrashBeforeTheListsShowTheServerCreatesNothingTwice(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", fullFields())

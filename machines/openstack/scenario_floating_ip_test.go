@@ -48,7 +48,7 @@ func TestFloatingIPs(t *testing.T) {
 
 func TestPortWithTheNameOfAMachinesPort(t *testing.T) {
 	t.Parallel()
-	t.Run("only the Machine's own port, which has its owner tag, is deleted (MCM-107)", func(t *testing.T) {
+	t.Run("only the Machine's own port, which has its owner tag, is deleted with the Machine (MCM-107)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		type port struct {

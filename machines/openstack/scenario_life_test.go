@@ -32,12 +32,12 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got ports %v, floating IPs %v", got.Ports, got.Floating)
 		}
 	})
-	t.Run("the server has the given user data (MC-44)", func(t *testing.T) {
+	t.Run("the server has the user data that the create call was given (MC-44)", func(t *testing.T) {
 		if got, _ := b.sim.Server(s.ID); string(got.UserData) != "#cloud-config\n" {
 			t.Errorf("got %q", got.UserData)
 		}
 	})
-	t.Run("the server has an address of each type, including the floating IP as ExternalIP (MC-53)", func(t *testing.T) {
+	t.Run("the server's addresses are one InternalIP, one ExternalIP and one Hostname (MC-53)", func(t *testing.T) {
 		kinds := map[corev1.NodeAddressType]int{}
 		for _, a := range b.observe(i).Server.Addresses {
 			kinds[a.Type]++
@@ -46,7 +46,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got %v", b.observe(i).Server.Addresses)
 		}
 	})
-	t.Run("the server's provider ID is openstack:/// and its ID", func(t *testing.T) {
+	t.Run("the server's provider ID is openstack:/// followed by the server's ID", func(t *testing.T) {
 		if want := "openstack:///" + s.ID; s.ProviderID != want {
 			t.Errorf("got %s, want %s", s.ProviderID, want)
 		}
@@ -94,9 +94,9 @@ func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
 		rule, name string
 		most       int
 	}{
-		{"each Machine needs two calls", "POST /ports", n}, {"each Machine needs two calls", "POST /servers", n},
-		{"all Machines use one token (CAPI-14, MCM-108)", "POST /auth/tokens", 0}, {"flavors are looked up once (CAPI-15)", "GET /flavors/detail", 0},
-		{"images are looked up once (CAPI-15)", "GET /images", 0}, {"networks are looked up once (CAPI-15)", "GET /networks", 0},
+		{"each Machine needs one call that creates a port", "POST /ports", n}, {"each Machine needs one call that creates a server", "POST /servers", n},
+		{"all Machines use the token that the project already has (CAPI-14, MCM-108)", "POST /auth/tokens", 0}, {"no flavor is looked up after the project's first Machine (CAPI-15)", "GET /flavors/detail", 0},
+		{"no image is looked up after the project's first Machine (CAPI-15)", "GET /images", 0}, {"no network is looked up after the project's first Machine (CAPI-15)", "GET /networks", 0},
 		{"no Machine needs a GET of its server (CAPI-31)", "GET /servers/{id}", 0}, {"servers are listed once per poll (CAPI-31)", "GET /servers/detail", polls},
 		{"there are no other calls to Nova (MC-75)", "compute", n + polls}, {"there are no other calls to Neutron (MC-75)", "network", n},
 	} {
@@ -124,9 +124,9 @@ func TestFirstMachineOfAProjectLooksUpEachResourceOnce(t *testing.T) {
 	}
 }
 
-func TestIdleDriverListsOncePerMinute(t *testing.T) {
+func TestListsAreRequestedOncePerMinuteWhileNoMachineChanges(t *testing.T) {
 	t.Parallel()
-	t.Run("an idle driver makes no call except one list per minute (CAPI-32)", func(t *testing.T) {
+	t.Run("drover makes at most ten calls to the cloud in nine minutes in which no Machine changes (CAPI-32)", func(t *testing.T) {
 		b := newBench(t)
 		b.active(newMachine(t, "a", seedFields()))
 		b.pass(2 * time.Minute)

@@ -49,7 +49,7 @@ func TestActiveServerWithoutANode(t *testing.T) {
 		b.hasItsPort(again.ID)
 		b.once(t)
 	})
-	t.Run("the server's ports are looked up only once (F-21)", func(t *testing.T) {
+	t.Run("the server's ports are looked up only once when its port is bound to it (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.ForgetCalls()
@@ -77,7 +77,7 @@ func TestActiveServerWithoutANode(t *testing.T) {
 
 func TestServerWithANode(t *testing.T) {
 	t.Parallel()
-	t.Run("a server with a Node does not count as failed, and its ports are not looked up", func(t *testing.T) {
+	t.Run("a server that lost its port does not count as failed when it has a Node, and its ports are not looked up", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		b.active(m)

@@ -88,8 +88,8 @@ func TestReferencesToMissingKeys(t *testing.T) {
 		secret string
 		says   []string
 	}{
-		"an error names the missing key of each way of signing in (F-37)":                            {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
-		"a missing Secret is an error, and no source of lower precedence replaces the Secret (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
+		"when no way of signing in is complete, the error names all missing keys (F-37)":                {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
+		"a missing Secret is an error, and the configured cloud's credentials do not replace it (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.cloud.Instance(b.ctx, newMachine(t, "c", fromSecret(tc.secret)))
@@ -118,7 +118,7 @@ func TestSpecsWithoutANetwork(t *testing.T) {
 			t.Errorf("the server has the addresses %v", got.FixedIPs)
 		}
 	})
-	t.Run("a spec without a network is refused when there are several candidates (MC-40, F-37)", func(t *testing.T) {
+	t.Run("a spec without a network is refused when several networks have a subnet (MC-40, F-37)", func(t *testing.T) {
 		b := newBench(t)
 		other := b.sim.AddNetwork(sim.Network{Name: "other", Project: sim.MetaKubeProject})
 		if _, err := b.sim.AddSubnet(sim.Subnet{Network: other, CIDR: "10.1.0.0/24"}); err != nil {

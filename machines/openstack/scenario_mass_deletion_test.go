@@ -124,7 +124,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == n && h == 0 })
 	})
-	t.Run("holds the losses of servers that were deleted while drover was down", func(t *testing.T) {
+	t.Run("holds the losses when eight servers out of ten were deleted while drover was down", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleet(n)
 		b.stop()
@@ -143,7 +143,7 @@ func TestMassDeletionGuard(t *testing.T) {
 			t.Errorf("%d are gone, %d Machines have held losses", g, h)
 		}
 	})
-	t.Run("ends the hold when the servers' cell is back in the lists", func(t *testing.T) {
+	t.Run("ends the hold when the lists show the servers of a failed Nova cell again", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		b.sim.LoseCell("cell1")

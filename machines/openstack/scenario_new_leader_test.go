@@ -47,7 +47,7 @@ func TestNoWriteIsSentWhenTheLeaseWasNotRenewedInTime(t *testing.T) {
 
 func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
 	t.Parallel()
-	t.Run("the oldest server is the Machine's server, and the later one is a duplicate (MCM-40)", func(t *testing.T) {
+	t.Run("the older of two servers is the Machine's server, and the newer one is a duplicate (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
@@ -280,7 +280,7 @@ func TestPortThatThePreviousLeaderCreatesLateDoesNotReplaceThePortInUse(t *testi
 	if len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != cloud.ResourcePort {
 		t.Fatalf("the late port is not among the tagged resources: %v", late)
 	}
-	t.Run("the late port is collected when its Machine is gone (MCM-84)", func(t *testing.T) {
+	t.Run("the late port is deleted as an orphan when its Machine is gone (MCM-84)", func(t *testing.T) {
 		if err := b.cloud.Collect(b.ctx, late[0]); err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func TestAnswersOfAProxyDoNotCountAsAnswersOfTheCloud(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("the error names the status and type of a proxy's page and does not show its text (F-9)", func(t *testing.T) {
+	t.Run("the error for a proxy's 502 page names the page's content type and does not show its text (F-9)", func(t *testing.T) {
 		b := newDirectBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.ProxyPage("POST /ports", http.StatusBadGateway))

@@ -76,7 +76,7 @@ func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
 	}
 }
 
-func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
+func TestRetainedPortAndFloatingIPAreReleasedWhileTheQuotaStaysExhausted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", fullFields()))
@@ -101,7 +101,7 @@ func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
 	}
 }
 
-func TestFaultOfAServerBecauseOfTheVolumeQuotaStopsOtherMachinesWithVolumes(t *testing.T) {
+func TestServerThatFailedForTheVolumeQuotaStopsCreatesOfOtherMachinesWithVolumes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Volumes: 1} })
 	spec := func() fields { return seedFields().with("rootDiskSizeGB", 20) }
@@ -127,7 +127,7 @@ func TestFaultOfAServerBecauseOfTheVolumeQuotaStopsOtherMachinesWithVolumes(t *t
 	}
 }
 
-func TestOneCreatePerPeriodIsTriedWhileTheCloudsLimitsCannotBeRead(t *testing.T) {
+func TestExhaustedQuotaIsTriedOncePerPeriodWhileLimitsCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", seedFields()))

@@ -123,7 +123,7 @@ func TestDeletionOfAMachineWhoseReferencedObjectsAreGone(t *testing.T) {
 		b.gone(b.found(t, m))
 		b.nothingLeft()
 	})
-	t.Run("finds a server by its tag when no project is recorded (F-17)", func(t *testing.T) {
+	t.Run("deletes a server that is found by its owner tag when the Machine's status records no project (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m, objects := b.referenced(t, "a")
 		api := b.withReferenced(t, objects)
@@ -259,7 +259,7 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	}
 	const theirs, another = "https://one.example:5000", "https://two.example:5000"
 	first := claims(theirs, session(theirs))
-	t.Run("the connection to a Keystone is used while only this Keystone claims the project (F-15)", func(t *testing.T) {
+	t.Run("the first Keystone's connection is used before a second Keystone claims the project (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != first {
 			t.Errorf("got %v", got)
 		}

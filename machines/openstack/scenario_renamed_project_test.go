@@ -42,8 +42,8 @@ func (b *bench) callsIn(project string) (n int) {
 
 func TestRenewedTokenForAnotherProject(t *testing.T) {
 	for name, expire := range map[string]func(*bench){
-		"the renewed token is not used after the tokens were revoked":  func(b *bench) { b.sim.RevokeTokens() },
-		"the renewed token is not used when the current token expires": func(b *bench) { b.clock.Step(55 * time.Minute) },
+		"a renewed token that belongs to another project is not used, even after the current token was revoked": func(b *bench) { b.sim.RevokeTokens() },
+		"a renewed token that belongs to another project is not used, even after the current token has expired": func(b *bench) { b.clock.Step(55 * time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, own, other := newSwappable(t)

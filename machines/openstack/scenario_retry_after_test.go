@@ -11,7 +11,7 @@ import (
 
 func TestRetryAfterOfADay(t *testing.T) {
 	t.Parallel()
-	t.Run("drover waits only five minutes, and then sends one request (F-26)", func(t *testing.T) {
+	t.Run("drover waits five minutes instead of the day that Retry-After asks for, and then sends one request (F-26)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Times: 2, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"86400"}}})

@@ -41,7 +41,7 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		"signs in by application credential with the credential's name instead of its ID":      {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
 		"signs in by token":                                                                    {"tokenId": token},
 		"signs in by password when user and password are objects with the field value (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
-		"signs in at an endpoint without a version":                                            {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
+		"signs in by password at an endpoint URL without a version":                            {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -74,7 +74,7 @@ func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Mach
 	return m, class, secret
 }
 
-func TestRefusedSignInNamesTheSourceOfTheSecret(t *testing.T) {
+func TestErrorOfARefusedSignInNamesTheSourceOfTheSecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	password := map[string]string{

@@ -110,7 +110,7 @@ func TestStoredHolds(t *testing.T) {
 	t.Parallel()
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
-	t.Run("stored holds do not expire (F-16)", func(t *testing.T) {
+	t.Run("a stored hold is still in effect after five hours (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -186,7 +186,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("a loss is accepted only after it is stored (F-16)", func(t *testing.T) {
+	t.Run("a lost server counts as gone only after its loss is stored (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, servers, machines := b.fleetOf(n)
 		b.count(machines)

@@ -11,7 +11,7 @@ import (
 
 func TestServerOfAMachine(t *testing.T) {
 	t.Parallel()
-	t.Run("has the addresses that the cloud shows, and is returned without a call (F-2)", func(t *testing.T) {
+	t.Run("the server is returned with the addresses that the cloud shows, without a call to the cloud (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		_, want := b.active(m)
@@ -30,7 +30,7 @@ func TestServerOfAMachine(t *testing.T) {
 			t.Errorf("got addresses %v, want %s and one floating IP", got.Addresses, made.FixedIPs[0])
 		}
 	})
-	t.Run("is not a server of another Machine that spec.providerID names (F-2)", func(t *testing.T) {
+	t.Run("no server is returned when spec.providerID names the server of another Machine (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		_, victim := b.active(newMachine(t, "victim", seedFields()))
 		m := newMachine(t, "forger", seedFields())
@@ -40,7 +40,7 @@ func TestServerOfAMachine(t *testing.T) {
 			t.Errorf("got %+v, error %v, want no server", got, err)
 		}
 	})
-	t.Run("is not a server that was deleted (F-2)", func(t *testing.T) {
+	t.Run("no server is returned after the server was deleted (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		i, _ := b.active(m)
@@ -52,7 +52,7 @@ func TestServerOfAMachine(t *testing.T) {
 			t.Errorf("got %+v, error %v, want no server", got, err)
 		}
 	})
-	t.Run("is unknown, and the call returns an error, before the Machine's project is listed (F-2)", func(t *testing.T) {
+	t.Run("an error is returned before the servers of the Machine's project are listed (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		for name, look := range map[string]func(*v1alpha1.Machine){
 			"never reconciled": func(*v1alpha1.Machine) {},

@@ -31,8 +31,8 @@ func (c *Cloud) sweepAll(ctx context.Context) {
 	}
 }
 
-// sweep removes the Machines that do not exist any more, and what neither a Machine nor a template has used for unusedAfter:
-// connections, projects without a connection, and the client's state of their endpoints and groups.
+// sweep removes from memory the Machines that no longer exist, and what neither a Machine nor a template has used for
+// unusedAfter: connections, projects without a connection, and the client's state of their endpoints and groups of Machines.
 func (c *Cloud) sweep(ctx context.Context) {
 	now := c.options.Clock.Now()
 	if c.options.Reader != nil {

@@ -31,7 +31,7 @@ func TestRecordOfANewMachinesProject(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	t.Run("the record is available after one sign-in, even before the first Machine (F-17)", func(t *testing.T) {
+	t.Run("the record is available after one sign-in, even before the project has a Machine (F-17)", func(t *testing.T) {
 		b.eventually("drover has signed in", func() bool { return b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)) != nil })
 		if got := b.calls(); got != b.calls("POST /auth/tokens") {
 			t.Errorf("%d calls, want only the sign-in", got)

@@ -72,7 +72,8 @@ func (v *volume) describe(id string) string {
 }
 
 // goneServers returns the IDs of the Machine's former servers, and the volumes that were seen on these servers and are deleted
-// together with their server. A server that only the Machine's status names is included when that status is guarded.
+// together with their server. It includes a server that only the Machine's spec or status names if the admission policies guard
+// both against other writers.
 func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes map[string]bool) {
 	servers, volumes = p.GoneServers(i.machine.UID)
 	if i.trusted {

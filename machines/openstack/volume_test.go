@@ -82,7 +82,7 @@ func TestVolumeOfADeletedServer(t *testing.T) {
 	}
 }
 
-func TestReleaseWaitsUntilTheBootVolumeIsGone(t *testing.T) {
+func TestReleaseOfAMachinesResourcesWaitsUntilTheBootVolumeIsGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
@@ -163,7 +163,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("volumes are reported as left behind and not deleted when only a status that no policy guards names them (F-3)", func(t *testing.T) {
+	t.Run("a volume is reported as left behind and not deleted when only a status that no policy guards names it (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -173,7 +173,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("volumes are deleted when the Machine's status names them and policies guard that status (F-3)", func(t *testing.T) {
+	t.Run("a volume is deleted when the Machine's status names it and admission policies guard the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -183,7 +183,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
 		}
 	})
-	t.Run("volumes that were seen on the Machine's server are deleted even when no policy guards its status (F-3)", func(t *testing.T) {
+	t.Run("a volume that was seen on the Machine's server is deleted even when no policy guards the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		shown := &shownVolume{}
 		b.options.HTTP = shown

@@ -97,13 +97,13 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 			t.Errorf("Claim() = %v, want %v", names, want)
 		}
 	})
-	t.Run("releases an object whose labels no longer match, and records its former owner (MC-30)", func(t *testing.T) {
+	t.Run("releases an object whose labels no longer match, and records itself as the former owner (MC-30)", func(t *testing.T) {
 		m := k.stored(t, "relabelled")
 		if len(m.OwnerReferences) != 0 || m.Annotations[v1alpha1.AnnotationReleasedBy] != "set-uid" || !slices.Equal(k.released, []string{"set relabelled"}) {
 			t.Errorf("owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
 		}
 	})
-	t.Run("becomes the controller of an adopted object, and removes the record of its former owner (MC-30)", func(t *testing.T) {
+	t.Run("becomes the controller of a matching object without one, and removes the record of a former owner (MC-30)", func(t *testing.T) {
 		for _, name := range []string{"orphan", "returns"} {
 			m := k.stored(t, name)
 			if _, recorded := m.Annotations[v1alpha1.AnnotationReleasedBy]; !metav1.IsControlledBy(m, k.set) || recorded {
@@ -111,7 +111,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 			}
 		}
 	})
-	t.Run("does not adopt objects that do not match, are being deleted or have another controller", func(t *testing.T) {
+	t.Run("does not become the controller of objects that do not match, are being deleted or have another controller", func(t *testing.T) {
 		for _, name := range []string{"stranger", "dying", "foreign"} {
 			if m := k.stored(t, name); metav1.IsControlledBy(m, k.set) {
 				t.Errorf("%s has owners %v", name, m.OwnerReferences)
@@ -120,7 +120,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 	})
 }
 
-func TestAnOwnerThatIsBeingDeletedAdoptsNothing(t *testing.T) {
+func TestAnOwnerThatIsBeingDeletedClaimsNothing(t *testing.T) {
 	k := newClaims(t, machineOf("orphan", "", "a"))
 	k.set.UID = "former-uid" // as in a cache that shows a set which has since been deleted and created again
 	if _, err := k.claim(t); err == nil || !strings.Contains(err.Error(), "being deleted") {

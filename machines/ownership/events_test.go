@@ -49,11 +49,11 @@ func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 	}{
 		{name: "enqueues the owner of a new object", now: owned("Set", "x"), want: []string{"x"}},
 		{name: "enqueues no owner for an object of another controller", now: owned("Other", "x")},
-		{name: "enqueues the owners that match an object without a controller", now: owned("", ""), want: []string{"fits"}},
+		{name: "enqueues the owners whose selectors match an object without a controller", now: owned("", ""), want: []string{"fits"}},
 		{name: "enqueues no owner when the possible owners cannot be listed", now: owned("", ""), fails: true},
-		{name: "enqueues the owner once when it stays the same", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
-		{name: "enqueues the former and the new owner when the owner changes", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
-		{name: "enqueues the former owner and the owners that match a released object", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
+		{name: "enqueues the owner of an object once when the owner stays the same", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
+		{name: "enqueues the previous and the new owner when the owner of an object changes", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
+		{name: "enqueues the former owner of a released object and the owners whose selectors match it", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &woken{}

@@ -14,9 +14,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Removals remembers, for each object, the removals of all versions of the object that a watch has shown. A client that does not
-// know the field of the removals drops the list when it writes the whole object. Removals still has entries that were dropped
-// before they were carried out. The zero value is ready for use.
+// Removals remembers, for each object, the removals in all versions of the object that a watch has shown. When a client that does not know
+// the field for removals writes the whole object, the object loses its removals. Removals still has the entries that were lost in this way.
+// The zero value is ready for use.
 type Removals struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenRemovals
@@ -46,8 +46,8 @@ func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	r.seen[key] = seen
 }
 
-// Of returns the removals that an object has named in this or an earlier version. current is false when o is not the last version that
-// the watch showed. In that case a version may be missing, and the object must be reconciled again.
+// Of returns the removals in this and earlier versions of an object. current is false when o is not the last version that the watch showed.
+// In that case a version may be missing, and the object must be reconciled again.
 func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +58,8 @@ func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	return seen.all, seen.version == o.GetResourceVersion()
 }
 
-// Keep replaces the remembered removals of an object by list, because the other entries have been carried out. It does nothing when o is
-// not the last version that the watch showed.
+// Keep replaces the remembered removals of an object by list. The caller leaves out the entries that have been carried out. Keep does
+// nothing when o is not the last version that the watch showed.
 func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
 	}
 }
 
-// forget removes everything about the object of that name.
+// forget removes everything about the object with that namespace and name.
 func (r *Removals) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -50,14 +50,14 @@ func TestRemovalsAreRemembered(t *testing.T) {
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("reports a version as not current unless it is the last version that the watch showed (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("reports an object's version as not current unless it is the last version that the watch showed (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
 	t.Run("forgets a removal that was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)
 		holds(t, version("u", "3"), true, "a")
 	})
-	t.Run("does not mistake a later object of the same name for the former one (F-5)", func(t *testing.T) {
+	t.Run("returns no removals of a deleted object for a new object of the same name (F-5)", func(t *testing.T) {
 		holds(t, version("v", "5"), true)
 		see(version("v", "5", "c"))
 		holds(t, version("v", "5"), true, "c")
@@ -74,13 +74,13 @@ func TestRemovalsAreRemembered(t *testing.T) {
 func TestListsOfRemovalsAreMerged(t *testing.T) {
 	one := v1alpha1.Removal{Name: "a", UID: "1"}
 	other := v1alpha1.Removal{Name: "a", UID: "2"}
-	t.Run("takes each name once, from the first list that has it (F-5)", func(t *testing.T) {
+	t.Run("returns one removal for each name, from the first list that has the name (F-5)", func(t *testing.T) {
 		got := v1alpha1.MergeRemovals([]v1alpha1.Removal{one}, []v1alpha1.Removal{other, {Name: "b"}, {Name: "b"}})
 		if len(got) != 2 || got[0] != one || got[1].Name != "b" {
 			t.Errorf("merged %v", got)
 		}
 	})
-	t.Run("returns at most as many entries as the schema allows (F-5)", func(t *testing.T) {
+	t.Run("returns at most as many removals as the schema allows (F-5)", func(t *testing.T) {
 		var many []v1alpha1.Removal
 		for i := range v1alpha1.MaxRemovals {
 			many = append(many, v1alpha1.Removal{Name: fmt.Sprint(i)})

@@ -14,8 +14,8 @@ type StatusThrottle struct {
 	written map[types.NamespacedName]time.Time
 }
 
-// Left returns how long the next write of an owner's status must wait, so that at least the time every lies between two writes.
-// When it returns 0, the caller may write, and Left records now as the time of that write.
+// Left returns how long the next write of an owner's status must wait, so that two writes are at least the time every apart. When it
+// returns 0, the caller may write, and Left records now as the time of that write.
 func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func Soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// Forget removes the record of an owner that is gone.
+// Forget removes what is stored about an owner that is gone.
 func (t *StatusThrottle) Forget(owner types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,11 +17,11 @@ func TestTheThrottleDelaysFrequentWritesOfAStatus(t *testing.T) {
 		after time.Duration
 		want  time.Duration
 	}{
-		{"allows the first write at once (F-57)", owner, 0, 0},
+		{"allows an owner's first write at once (F-57)", owner, 0, 0},
 		{"delays the second write for the rest of the interval (F-57)", owner, 4 * time.Second, 6 * time.Second},
-		{"counts another owner separately (F-57)", other, 4 * time.Second, 0},
+		{"allows another owner's first write at once (F-57)", other, 4 * time.Second, 0},
 		{"allows the second write after the interval (F-57)", owner, 10 * time.Second, 0},
-		{"delays the third write again (F-57)", owner, 11 * time.Second, 9 * time.Second},
+		{"delays the third write for the rest of the next interval (F-57)", owner, 11 * time.Second, 9 * time.Second},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if got := p.Left(step.owner, 10*time.Second, start.Add(step.after)); got != step.want {

@@ -18,7 +18,7 @@ func TestDifferencesBetweenTemplatesNameTheFields(t *testing.T) {
 			raw(strings.ReplaceAll(document, "m1.small", "m1.large")),
 			[]string{"spec.providerSpec.value.cloudProviderSpec.flavor: m1.small → m1.large"},
 		},
-		"names a field that one template lacks (MC-18)": {
+		"names a field that only one of the templates has (MC-18)": {
 			raw(strings.ReplaceAll(document, `"tags":{"team":"a"},`, "")),
 			[]string{"spec.providerSpec.value.cloudProviderSpec.tags.team: a → not set"},
 		},
@@ -30,7 +30,7 @@ func TestDifferencesBetweenTemplatesNameTheFields(t *testing.T) {
 			func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
 			[]string{`metadata.labels.x: not set → ""`},
 		},
-		"hides a password (F-10)": {
+		"names a password field without its value (F-10)": {
 			raw(strings.ReplaceAll(document, `"image"`, `"password":"hidden","image"`)),
 			[]string{"spec.providerSpec.value.cloudProviderSpec.password: not set → (not shown)"},
 		},

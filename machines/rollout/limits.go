@@ -42,8 +42,8 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	return limits{surge: up, unavailable: min(down, replicas)}, nil
 }
 
-// MostLiving returns the largest number of living Machines that a deployment has once its sets have followed its size: the size plus its
-// surge. A surge that cannot be read counts as a surge of all Machines. known is false while the deployment has no size.
+// MostLiving returns the largest number of living Machines that a deployment may have once its sets have their new sizes: the deployment's
+// size plus its surge. An invalid surge counts as a surge of all Machines. known is false while the deployment has no size.
 func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	size := d.Spec.Replicas
 	if size == nil {
@@ -59,7 +59,7 @@ func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	return int(*size) + int(l.surge), true
 }
 
-// mostPercent is the lowest percentage that results in at least [v1alpha1.MaxReplicas] for every size except 0.
+// mostPercent is the lowest percentage that is at least [v1alpha1.MaxReplicas] Machines for every size except 0.
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
 // scaled returns a value as a number of Machines; a percentage refers to the given size. Text without a percent sign is a

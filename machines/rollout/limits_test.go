@@ -21,14 +21,14 @@ func TestTheMaximumOfLivingMachines(t *testing.T) {
 		most       int
 		known      bool
 	}{
-		"the maximum is the size plus the surge (MCM-70)":               {ptr.To[int32](5), nil, "2", 7, true},
-		"a surge in percent is rounded up (MCM-70)":                     {ptr.To[int32](5), nil, "25%", 7, true},
-		"the maximum is the size when the surge is 0 (MCM-70)":          {ptr.To[int32](5), nil, "0", 5, true},
-		"the last size counts when the deployment has no size (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
-		"there is no maximum when no size is known (MCM-75)":            {nil, nil, "1", 0, false},
-		"there is no maximum for a negative size (MCM-75)":              {ptr.To[int32](-1), nil, "1", 0, false},
-		"an unreadable surge counts as the whole size (MCM-75)":         {ptr.To[int32](5), nil, "many", 10, true},
-		"an unreadable surge counts as 1 when the size is 0 (MCM-75)":   {ptr.To[int32](0), nil, "many", 1, true},
+		"the maximum is the size plus the surge (MCM-70)":                                             {ptr.To[int32](5), nil, "2", 7, true},
+		"the maximum is the size plus the surge rounded up when the surge is a percentage (MCM-70)":   {ptr.To[int32](5), nil, "25%", 7, true},
+		"the maximum is the size when the surge is 0 (MCM-70)":                                        {ptr.To[int32](5), nil, "0", 5, true},
+		"the last recorded size plus the surge is the maximum when spec.replicas is missing (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
+		"there is no maximum when no size is known (MCM-75)":                                          {nil, nil, "1", 0, false},
+		"there is no maximum for a negative size (MCM-75)":                                            {ptr.To[int32](-1), nil, "1", 0, false},
+		"an unreadable surge counts as the whole size (MCM-75)":                                       {ptr.To[int32](5), nil, "many", 10, true},
+		"an unreadable surge counts as 1 when the size is 0 (MCM-75)":                                 {ptr.To[int32](0), nil, "many", 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(shape{1, "0", "1"})
@@ -164,7 +164,7 @@ func TestLimitsOfARollout(t *testing.T) {
 			}
 		})
 	}
-	t.Run("reads text without a percent sign as a percentage, as machine-controller does (F-55)", func(t *testing.T) {
+	t.Run("reads a limit that is text without a percent sign as a percentage, as machine-controller does (F-55)", func(t *testing.T) {
 		w := newSimulation(shape{10, "1", "0"})
 		w.d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25"))
 		w.d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("50"))
@@ -175,7 +175,7 @@ func TestLimitsOfARollout(t *testing.T) {
 			t.Errorf("limitsOf() returned an error: %v", err)
 		}
 	})
-	t.Run("defaults to maxSurge 1 and maxUnavailable 0 (MC-1, MCM-22b)", func(t *testing.T) {
+	t.Run("uses maxSurge 1 and maxUnavailable 0 when the deployment has no strategy (MC-1, MCM-22b)", func(t *testing.T) {
 		if got, err := limitsOf(&v1alpha1.MachineDeployment{}, 3); err != nil || got != (limits{1, 0}) {
 			t.Errorf("limitsOf() = %+v, %v", got, err)
 		}
@@ -205,13 +205,13 @@ func TestExtremeLimitsStayInRange(t *testing.T) {
 }
 
 func TestATooLargeSizeIsRefusedOrCorrected(t *testing.T) {
-	t.Run("a deployment's size is refused with the reason SizeTooLarge (F-29)", func(t *testing.T) {
+	t.Run("a deployment's size above 100,000 is refused with the reason SizeTooLarge (F-29)", func(t *testing.T) {
 		_, err := Compute(extremes{replicas: 100_001, surge: "1", unavailable: "0", annotation: "1"}.snapshot())
 		if err == nil || ReasonOf(err) != ReasonSizeTooLarge {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("a set's size is corrected to the size of the deployment (F-29)", func(t *testing.T) {
+	t.Run("a set's size above 100,000 is lowered to 100,000 or less (F-29)", func(t *testing.T) {
 		p, err := Compute(extremes{replicas: 3, stored: 2_000_000_000, surge: "1", unavailable: "0", annotation: "3"}.snapshot())
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatalf("Compute() = %+v, %v", p.Steps, err)

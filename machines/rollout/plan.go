@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Compute decides what to write for a deployment. The error describes, for the user, what is invalid in the spec of the deployment; the
-// caller must then change nothing.
+// Compute decides what to write for a deployment. It returns an error when the spec of the deployment is invalid. The error is written for
+// users; the caller must then change nothing.
 func Compute(s Snapshot) (Plan, error) {
 	if err := check(s.Deployment); err != nil {
 		return Plan{}, err
@@ -65,9 +65,9 @@ func (w *work) follow() {
 	}
 }
 
-// decideSize returns the size. restored is true when the size has to be written to spec.replicas, because a client dropped it there. A
-// dropped size becomes the last size, less unseen (the number of removals that no set has been given yet), within the bounds. A new object
-// gets its minimum when it has bounds, else 1.
+// decideSize returns the size. When a client's write has removed spec.replicas, the size is the last known size, minus unseen (the number
+// of removals that were not yet passed on to a set), within the bounds; restored is then true, and the size has to be written back. A new
+// object gets its minimum when it has bounds, else 1.
 func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
 	if w.d.Spec.Replicas != nil {
 		return *w.d.Spec.Replicas, false

@@ -13,12 +13,13 @@ import (
 // removalAge is how long an entry stays in the list after its Machine is gone, so that a repeated request finds the entry.
 const removalAge = 15 * time.Minute
 
-// shareRemovals distributes to each set its part of the deployment's list: it adds a named Machine to the list of the Machine's set, and
-// lowers the set's size by one. An entry that the set already has was counted in the write that added it.
+// shareRemovals passes the entries of the deployment's list of removals on to the sets. It adds each entry to the list of the set that has
+// the Machine, and lowers the size of that set by one. It skips entries that the set already has, because the size was lowered when they
+// were added.
 //
-// A named Machine that was already deleted, or that is surplus, no longer counts in the size. For such a Machine, shareRemovals lowers the
-// size only by Machines that still have to be created, and never below the number of living Machines, so that no other Machine is deleted
-// in its place (CA-C68).
+// A Machine whose deletion has already begun, or that the set has in excess of its size, no longer counts in the size. For such an entry,
+// shareRemovals lowers the size only by replicas that have no Machine yet, and never below the number of living Machines, so that no other
+// Machine is deleted instead (CA-C68).
 //
 // It returns by how much it lowered the sizes.
 func (w *work) shareRemovals() int32 {
@@ -46,8 +47,8 @@ func (w *work) shareRemovals() int32 {
 	return lowered
 }
 
-// listedRemovals returns spec.removals and the entries that a client dropped from it. The dropped entries are those in remembered
-// versions of spec.removals, and those that a set was given.
+// listedRemovals returns spec.removals, together with the entries that a client's write has removed from it. These are still in
+// remembered versions of spec.removals, or in the spec of a set to which they were passed on.
 func listedRemovals(s Snapshot) []v1alpha1.Removal {
 	listed := v1alpha1.MergeRemovals(s.Deployment.Spec.Removals, s.Named)
 	for _, state := range s.Sets {
@@ -71,8 +72,8 @@ func (s *setWork) uids() map[types.UID]bool {
 	return uids
 }
 
-// remainingRemovals returns the set's list without the entries that no longer have an effect: their Machine is gone, and the deployment has
-// dropped the entry too. same is true when the list does not have to be written.
+// remainingRemovals returns the set's list of removals without the entries that no longer have an effect: their Machine is gone, and the
+// deployment's list does not have the entry any more. same is true when the list does not have to be written.
 func (s *setWork) remainingRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
 	if len(s.removals) == 0 {
 		return nil, true

@@ -18,7 +18,7 @@ func TestRemovalsArePassedToSetsAndPruned(t *testing.T) {
 			t.Errorf("changes %+v, %v", p.Changes, err)
 		}
 	})
-	t.Run("changes nothing when the plan is computed again", func(t *testing.T) {
+	t.Run("changes no set when the plan is computed again after the write", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()
@@ -88,7 +88,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes only the named Machine when its set has to delete one Machine anyway (CA-C88)", func(t *testing.T) {
+	t.Run("deletes only the Machine that a removal names when its set has to delete one Machine anyway (CA-C88)", func(t *testing.T) {
 		w, _ := whileOneDrains("there")
 		w.scale(2)
 		w.plan()

@@ -15,9 +15,10 @@ import (
 // creates the replacement first. It is the time that a server needs to become an available node.
 const replacedEarly = 30 * time.Minute
 
-// replacementNodes returns the names of the Nodes that wait for pods of draining Machines, because such Nodes look unneeded to the
-// autoscaler. For each Machine that still drains and was not named for removal, this is the Node of the living Machine that was created
-// nearest in time to the deletion. wait is the time until another drain has lasted long enough to count; 0 means that there is none.
+// replacementNodes returns the names of the Nodes that wait for the pods of draining Machines. drover protects these Nodes, because they
+// look unneeded to the autoscaler. For each Machine that still drains and was not named for removal, this is the Node of the living Machine
+// that was created nearest in time to the deletion. wait is the time until another drain has lasted long enough to count; 0 means that
+// there is none.
 func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	draining, wait := w.drainingMachines()
 	if len(draining) == 0 {
@@ -37,15 +38,16 @@ func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	return nodes, wait
 }
 
-// nearest returns the index of the replacement of a deleted Machine, gone: the Machine in free that was created nearest in time
-// to the deletion. It returns -1 when no Machine can be the replacement. free is sorted by creation time. A Machine that was
-// created before the deletion counts only when it is in another set: a set creates the next Machine after one is gone, but a
-// rollout with surge creates it before.
+// nearest returns the index of the Machine in free that replaces a deleted Machine, gone: of the possible ones, the Machine that was
+// created nearest in time to the deletion. It returns -1 when none is possible. free is sorted by creation time. A Machine that was created
+// before the deletion is possible only when it is in another set: a set creates the replacement after the deletion, and only a rollout with
+// surge creates it before.
 func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
 	at := gone.DeletionTimestamp.Time
 	later, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
 	best := -1
-	// Times are whole seconds. A Machine that was created together with the deleted one is not its replacement.
+	// A Machine that was created together with the deleted one is not its replacement. Times are in whole seconds, so both may have the
+	// same time.
 	after := later
 	for after < len(free) && !free[after].CreationTimestamp.After(gone.CreationTimestamp.Time) {
 		after++

@@ -59,12 +59,12 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 		{name: "finds no replacement without a drain", ages: []int{100, 5, 1}, listed: -1},
 		{name: "finds the replacement that was created at the deletion", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "finds the replacement that a surge created before the deletion", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
-		{name: "finds no Machine of the same set that was created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "prefers the Machine of a surge to a Machine of the same set that was created closer to the deletion", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "finds no Machine that is as old as the draining Machine", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "finds only the later Machine when another is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "finds no replacement when all Machines of the same set were created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "prefers a Machine of another set that a surge created to one of the same set that is closer to the deletion", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
+		{name: "finds no replacement when the only candidate is as old as the draining Machine", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "finds the newer Machine, and not one that is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "finds no replacement for a draining Machine in spec.removals", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
-		{name: "finds one replacement for each drain", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
+		{name: "finds two replacements for two drains", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
 		{name: "finds one replacement for two drains when only one exists", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 	}
 }
 
-func TestAReplacementWithAnOldTemplateIsOnlyPartOfTheRollout(t *testing.T) {
+func TestAReplacementWithAnOldTemplateCountsOnlyAsPartOfTheRollout(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 9)
 	w.deletedAgo(w.machines[0].Name, 10)
@@ -125,8 +125,8 @@ func TestAPlanNamesReplacementNodesOnlyForLongDrains(t *testing.T) {
 	})
 }
 
-func TestNodesOfDeletedAndListedMachinesAreLeaving(t *testing.T) {
-	t.Run("leaving Nodes are those of Machines that are being deleted or in spec.removals (F-57)", func(t *testing.T) {
+func TestLeavingNodesOfAPlan(t *testing.T) {
+	t.Run("the plan names the Nodes of Machines that are being deleted or in spec.removals as leaving (F-57)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.aged(100, 90, 80, 70)
 		deleted, listed := w.machines[0], w.machines[1]

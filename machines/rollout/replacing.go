@@ -37,7 +37,7 @@ func (w *work) moving() bool {
 	return w.current != nil && !w.d.Spec.Paused && !w.stalled() && strategyOf(w.d) != v1alpha1.OnDelete && w.rolling()
 }
 
-// limited returns how many of n Machines may be replaced now.
+// limited returns how many of n Machines may be replaced now, within the limit on Machines in replacement.
 func (w *work) limited(n int32) int32 {
 	if w.limit == nil || n <= 0 {
 		return max(0, n)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRevisionsOfSets(t *testing.T) {
-	t.Run("a template that comes back reuses its set under the next revision (MC-18, MC-20, MC-21)", revisionsOfTemplates)
+	t.Run("a return to an earlier template reuses the template's set under the next revision (MC-18, MC-20, MC-21)", revisionsOfTemplates)
 }
 
 func revisionsOfTemplates(t *testing.T) {
@@ -36,7 +36,7 @@ func revisionsOfTemplates(t *testing.T) {
 }
 
 func TestHistoryLimit(t *testing.T) {
-	t.Run("the oldest empty sets are deleted once the deployment is complete (MC-1, MC-25, MCM-21)", historyLimit)
+	t.Run("the oldest empty sets beyond revisionHistoryLimit are deleted once the deployment is complete (MC-1, MC-25, MCM-21)", historyLimit)
 }
 
 func historyLimit(t *testing.T) {
@@ -79,7 +79,7 @@ func staleAnnotation(t *testing.T) {
 }
 
 func TestASetNameThatIsTakenIsNotReused(t *testing.T) {
-	t.Run("the new set gets another name, and the collision count rises (MC-26, MCM-22)", takenName)
+	t.Run("the new set gets another name, and status.collisionCount rises (MC-26, MCM-22)", takenName)
 }
 
 func takenName(t *testing.T) {

@@ -21,7 +21,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 	}{
 		"restores the named revision (MCM-18)":                                      {"2", ReasonRollback, "B", "from set"},
 		"restores the previous revision when revision 0 is named (MCM-18)":          {"0", ReasonRollback, "C", "from set"},
-		"changes nothing for a revision in the history of the current set (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
+		"changes nothing when the named revision has the current template (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
 		"refuses an unknown revision (MCM-18)":                                      {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
 		"refuses a revision that is a text (MCM-18)":                                {"last", ReasonRollbackNotFound, "", `is "last"`},
 		"refuses a negative revision (MCM-18)":                                      {"-1", ReasonRollbackNotFound, "", `is "-1"`},
@@ -42,7 +42,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the message names the revision that 0 stands for (F-55)", func(t *testing.T) {
+	t.Run("the message names the previous revision when revision 0 is asked for (F-55)", func(t *testing.T) {
 		d := w.d.DeepCopy()
 		d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		if p := Rollback(d, w.snapshot().Sets); !strings.Contains(p.Message, "template of revision 3,") {

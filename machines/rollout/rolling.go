@@ -23,7 +23,7 @@ func (w *work) roll() {
 	w.breakDeadlock()
 }
 
-// shrank reports whether the deployment's size is lower than the last size that the active sets were given.
+// shrank reports whether the deployment's size is lower than the desired size that is written in an annotation of the active sets.
 func (w *work) shrank() bool {
 	for _, s := range w.sets {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {
@@ -33,9 +33,8 @@ func (w *work) shrank() bool {
 	return false
 }
 
-// shrinkInProportion follows a smaller size in the middle of a rollout: every active set shrinks by its share, and availability stays
-// above the floor (MC-29, MCM-13). When removals have already lowered the sets, nothing is left to do. The next plan continues the
-// rollout.
+// shrinkInProportion follows a smaller size in the middle of a rollout: every active set shrinks by its share, and enough Machines stay
+// available (MC-29, MCM-13). When removals have already lowered the sets far enough, it does nothing. The next plan continues the rollout.
 func (w *work) shrinkInProportion() {
 	var active []*setWork
 	for _, s := range w.sets {
@@ -50,7 +49,7 @@ func (w *work) shrinkInProportion() {
 }
 
 // shrinkMarked follows a smaller size in the middle of a rollout: it shrinks the sets whose Machines have the annotation delete-machine
-// (MC-28), as long as availability stays above the floor.
+// (MC-28), as long as enough Machines stay available.
 func (w *work) shrinkMarked() {
 	surplus := w.sizes() - w.replicas - w.limits.surge
 	for _, s := range w.sets {
@@ -69,8 +68,8 @@ func (w *work) shrinkMarked() {
 }
 
 // grow raises the current set as far as the surge allows. Machines that this rollout removed count as long as they have a server (MC-17),
-// so that a rollout never needs more quota than replicas plus surge. Machines that leave for another reason do not count, because a larger
-// size must not wait for their drains.
+// so that a rollout never needs more quota than replicas plus surge. Machines that are deleted for another reason do not count: otherwise a
+// larger size would have to wait for their drains.
 func (w *work) grow() {
 	c := w.current
 	if c.size > w.replicas {
@@ -88,9 +87,9 @@ func (w *work) grow() {
 	w.resize(c, c.size+n, fmt.Sprintf("rolling: room for %d within %d replicas and %d surge", room, w.replicas, w.limits.surge))
 }
 
-// shrinkOld lowers the old sets, the oldest first. It removes Machines that are not available first, then available Machines beyond the
-// number that must stay available. It keeps as many Machines as the current set still lacks, so that a template that never works stops the
-// rollout (MCM-10).
+// shrinkOld lowers the old sets, the oldest first. It first removes Machines that are not available, then available Machines beyond the
+// number that must stay available. New Machines that are not available yet replace no old ones, so that a template that never works stops
+// the rollout (MCM-10).
 func (w *work) shrinkOld() {
 	owed := w.current.size - w.current.available()
 	surplus := w.sizes() - w.floor() - owed

@@ -9,11 +9,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// recordValue is the value of AnnotationRolloutRecord.
+// recordValue is the value of AnnotationRolloutRecord on sets whose spec.rolloutRemovals names all Machines that a rollout removed.
 const recordValue = "true"
 
-// remove lowers an old set by up to n Machines for the rollout. It first drops replicas that have no Machine yet. Then it names Machines in
-// spec.rolloutRemovals, in the order of deletion. It names only Machines for which eligible returns true, and none that the set deletes
+// remove lowers an old set by up to n Machines for the rollout. It first removes replicas that have no Machine yet. Then it names Machines
+// in spec.rolloutRemovals, in the order of deletion. It names only Machines for which eligible returns true, and none that the set deletes
 // anyway because it has too many. It returns by how much the size was lowered.
 //
 // The entries record which Machines this rollout removed. A leaving Machine counts towards replicas plus surge only if it has an entry.
@@ -48,8 +48,8 @@ func anyMachine(MachineFacts) bool { return true }
 
 func unavailable(f MachineFacts) bool { return !f.Available }
 
-// nameRolloutRemoval adds an entry. The Machine still counts towards replicas plus surge, because it may get a server until the set has
-// deleted it.
+// nameRolloutRemoval adds a Machine to spec.rolloutRemovals. The Machine still counts towards replicas plus surge, because it may get a
+// server before the set deletes it.
 func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
 	s.rolloutRemovals = append(s.rolloutRemovals[:len(s.rolloutRemovals):len(s.rolloutRemovals)], v1alpha1.Removal{
 		Name: m.Name, UID: m.UID, Time: metav1.NewTime(now),
@@ -58,10 +58,10 @@ func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
 	s.removing++
 }
 
-// beginRecords starts the record of each old set that has no record yet, because machine-controller or an older version of drover
-// created the sets. It is unknown which of their leaving Machines a rollout removed. Therefore beginRecords records all leaving
-// Machines, except those that a list of removals names. In this way the number of Machines never exceeds replicas plus surge, and
-// a larger size waits at most for the drains that run now.
+// beginRecords prepares old sets whose spec.rolloutRemovals is not kept yet, because machine-controller or an older version of drover
+// created them. It is not known which of their leaving Machines a rollout removed. Therefore beginRecords adds all leaving Machines, except
+// those in a list of removals. In this way the number of Machines never exceeds replicas plus surge, and a larger size waits at most for
+// the drains that run now.
 func (w *work) beginRecords() {
 	if strategyOf(w.d) == v1alpha1.OnDelete {
 		return // with OnDelete, only an operator deletes Machines

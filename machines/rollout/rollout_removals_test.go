@@ -46,7 +46,7 @@ func (w *simulation) expect(t *testing.T, livingA, leavingA, livingB, leavingB i
 }
 
 func TestALargerSizeInARollout(t *testing.T) {
-	t.Run("a larger size does not wait for drains of a smaller size: from 10 to 5 to 10 creates five servers at once (MC-17, MCM-7, F-33)", func(t *testing.T) {
+	t.Run("a larger size does not wait for drains of an earlier smaller size: 10, 5 and 10 create 5 servers at once (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := settled(shape{10, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -91,13 +91,13 @@ func TestALargerSizeInARollout(t *testing.T) {
 	})
 }
 
-func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
+func TestMachinesThatARolloutRemovedAreRecorded(t *testing.T) {
 	for name, change := range map[string]func(*simulation){
-		"a pause of the deployment":         func(w *simulation) { w.d.Spec.Paused = true },
-		"a change to the former template":   func(w *simulation) { w.template("A") },
-		"a change to a third template":      func(w *simulation) { w.template("C") },
-		"a change to the strategy OnDelete": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
-		"a change to the strategy Recreate": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
+		"a pause of the deployment":           func(w *simulation) { w.d.Spec.Paused = true },
+		"a change back to the first template": func(w *simulation) { w.template("A") },
+		"a change to a third template":        func(w *simulation) { w.template("C") },
+		"a change to the strategy OnDelete":   func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
+		"a change to the strategy Recreate":   func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
 	} {
 		t.Run("no server beyond replicas plus surge is created after "+name+" (MC-17, F-33)", func(t *testing.T) {
 			w := midRoll(shape{4, "0", "2"})
@@ -108,7 +108,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the record is written together with a set's size, and the next write removes entries of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
+	t.Run("the record is written with a set's size, and the next write drops entries of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("leaving Machines count as removed by the rollout when an older version wrote no record (MC-17, F-33)", func(t *testing.T) {
+	t.Run("Machines being deleted count as removed by the rollout when an older version of drover wrote no record (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestDroppedRemovalsAreRestored(t *testing.T) {
+func TestFieldsThatAClientDroppedAreRestored(t *testing.T) {
 	t.Run("restores a removal that a client dropped from the deployment, and passes the removal to the set (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
@@ -28,7 +28,7 @@ func TestDroppedRemovalsAreRestored(t *testing.T) {
 			t.Errorf("Compute() = %+v, %v", p, err)
 		}
 	})
-	t.Run("restores the removal of a Machine that is gone, for 15 minutes (F-5)", func(t *testing.T) {
+	t.Run("restores a removal until its Machine has been gone for 15 minutes (F-5)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.remove(w.machines[0])
 		w.settle(&strings.Builder{})

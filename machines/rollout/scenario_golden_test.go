@@ -159,7 +159,7 @@ var scenarios = []scenario{
 		w.scale(8)
 		w.settle(log)
 	}},
-	{"keeps the floor when scaled down (MC-29)", shape{8, "2", "0"}, func(w *simulation, log *strings.Builder) {
+	{"keeps enough available Machines when scaled down (MC-29)", shape{8, "2", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
 		w.note(log, "scaled to 4")
@@ -173,7 +173,7 @@ var scenarios = []scenario{
 		w.scale(5)
 		w.settle(log)
 	}},
-	{"deletes and grows while paused in a rollout (CAPI-52)", shape{6, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"deletes a named Machine and creates one for a larger size while paused (CAPI-52)", shape{6, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(4, log)
 		w.note(log, "paused, an A is named for removal, then the size is raised by one")
@@ -193,7 +193,7 @@ var scenarios = []scenario{
 		w.template("B")
 		w.settle(log)
 	}},
-	{"is limited over all deployments", shape{6, "3", "0"}, func(w *simulation, log *strings.Builder) {
+	{"replaces at most two Machines at once under the limit over all deployments", shape{6, "3", "0"}, func(w *simulation, log *strings.Builder) {
 		w.limit = new(int32(2))
 		w.template("B")
 		w.steps(4, log)
@@ -201,7 +201,7 @@ var scenarios = []scenario{
 		w.scale(7)
 		w.settle(log)
 	}},
-	{"is limited over all deployments with Recreate", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"replaces at most two Machines at once with Recreate under the limit over all deployments", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.d.Spec.Strategy.Type, w.limit = v1alpha1.Recreate, new(int32(2))
 		w.template("B")
 		w.settle(log)
@@ -217,7 +217,7 @@ var scenarios = []scenario{
 		w.d.Generation++
 		w.settle(log)
 	}},
-	{"scales down and up again with slow drains (MC-17, F-33)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"creates servers for a larger size before slow drains of a smaller one end (MC-17, F-33)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)

@@ -13,11 +13,11 @@ type Snapshot struct {
 	// ReplacementLimit is how many Machines of this deployment may be in replacement at the same time: new Machines that are not available
 	// yet, and old Machines that are leaving. Nil means that only the strategy limits replacements.
 	ReplacementLimit *int32 `json:"Brake"`
-	// Bounds limits a size that drover restores after a client has dropped it. It is the zero value when the deployment is not a node
-	// group.
+	// Bounds limits a size that drover restores after a client's write has removed spec.replicas. It is the zero value when the deployment
+	// is not a node group.
 	Bounds v1alpha1.Bounds
-	// Named holds the entries of earlier versions of spec.removals that are still remembered. When spec.removals lacks some of these
-	// entries now, a client that does not know the field has dropped them.
+	// Named holds the entries of earlier versions of spec.removals that drover still remembers. When spec.removals lacks some of these
+	// entries now, the write of a client that does not know the field has removed them.
 	Named []v1alpha1.Removal
 	// Sets holds the sets that the deployment controls, in any order.
 	Sets []SetState
@@ -28,14 +28,14 @@ type Snapshot struct {
 type SetState struct {
 	Set      *v1alpha1.MachineSet
 	Machines []*v1alpha1.Machine
-	// Named holds the entries of earlier versions of spec.rolloutRemovals that are still remembered.
+	// Named holds the entries of earlier versions of spec.rolloutRemovals that drover still remembers.
 	Named []v1alpha1.Removal
 }
 
 // Plan holds what has to be written, and why.
 type Plan struct {
-	// Replicas is the size of the deployment. RestoreReplicas is true when it must be written to spec.replicas, because a client dropped
-	// it.
+	// Replicas is the size of the deployment. RestoreReplicas is true when it must be written to spec.replicas, because a client's write
+	// has removed it.
 	Replicas        int32
 	RestoreReplicas bool
 	// Create is the set to create, or nil.
@@ -44,11 +44,12 @@ type Plan struct {
 	Changes []SetChange
 	// Delete lists old sets without Machines that are beyond the history limit.
 	Delete []*v1alpha1.MachineSet
-	// WriteRemovals is true when Removals must replace the deployment's spec.removals, because entries have been carried out or a client
-	// dropped some.
+	// WriteRemovals is true when Removals must replace the deployment's spec.removals, because entries have been carried out or a client's
+	// write has removed some.
 	WriteRemovals bool
 	Removals      []v1alpha1.Removal
-	// PlaceholderSeries is the value to write to spec.placeholderSeries, because a client dropped the field. Nil means no change.
+	// PlaceholderSeries is the value to write to spec.placeholderSeries, because a client's write has removed the field. Nil means no
+	// change.
 	PlaceholderSeries *int32
 	// Revision is the new revision annotation of the deployment. Empty means no change.
 	Revision string

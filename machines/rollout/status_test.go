@@ -24,7 +24,7 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 				Reason: "NodeStarting", Message: why, LastTransitionTime: &metav1.Time{Time: w.now}}}
 		}
 	}
-	t.Run("the rollout stops with one new Machine and replaces nothing (F-47)", func(t *testing.T) {
+	t.Run("the rollout creates one new Machine and deletes no old one (F-47)", func(t *testing.T) {
 		deleted := len(w.deleted)
 		for range 3 {
 			w.now = w.now.Add(time.Minute)
@@ -34,7 +34,7 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 			t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
 		}
 	})
-	t.Run("the rollout reports the reason when the deadline is over (F-47)", func(t *testing.T) {
+	t.Run("Progressing and Degraded show the reason of the wait when the deadline is over (F-47)", func(t *testing.T) {
 		w.now = w.now.Add(defaultDeadline + time.Second)
 		p, _ := w.plan()
 		for _, name := range []string{"Progressing", "Degraded"} {
@@ -46,7 +46,7 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 }
 
 func TestConditionsOfADeployment(t *testing.T) {
-	t.Run("conditions report a complete deployment (MC-27)", func(t *testing.T) {
+	t.Run("Progressing and Available are True for a complete deployment (MC-27)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		p, _ := w.plan()
 		if c := condition(p, "Progressing"); c.Status != "True" || c.Reason != ReasonComplete {
@@ -56,7 +56,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Available is %+v", c)
 		}
 	})
-	t.Run("conditions report no progress at the deadline, and completion afterwards (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
+	t.Run("Progressing is False at the deadline of a stuck rollout, and reports its completion later (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
 		w.broken["B"] = true
 		w.template("B")
@@ -77,7 +77,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Progressing is %+v, updated %d", c, p.Status.UpdatedReplicas)
 		}
 	})
-	t.Run("the condition Degraded shows a failed Machine, a set's error or the missed deadline (MC-27)", func(t *testing.T) {
+	t.Run("Degraded is True for a failed Machine, a set's error or a missed deadline (MC-27)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
 		p, _ := w.plan()
 		if c := condition(p, "Degraded"); c.Status != "False" || c.Reason != ReasonHealthy {
@@ -105,7 +105,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Degraded is %+v", c)
 		}
 	})
-	t.Run("conditions report a pause (MCM-16)", func(t *testing.T) {
+	t.Run("Progressing is Unknown while the deployment is paused (MCM-16)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		w.d.Spec.Paused = true
 		w.template("B")

@@ -41,8 +41,8 @@ func (w *work) recreate() {
 	w.raise(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
 }
 
-// scalePaused follows the size without rolling. A single active set takes the whole change; several active sets share it in proportion to
-// their sizes (MC-24).
+// scalePaused follows the size while the rollout is paused, without replacing Machines. A single active set takes the whole change; several
+// active sets share it in proportion to their sizes (MC-24).
 func (w *work) scalePaused() {
 	var active []*setWork
 	for _, s := range w.sets {
@@ -98,7 +98,7 @@ func (w *work) scaleInProportion(active []*setWork, change int32, reason string)
 }
 
 // holdFloor changes the planned sizes so that enough Machines stay available: it raises the sizes of sets that would lose available
-// Machines, and lowers sets with Machines that are not available.
+// Machines, and in return lowers sets that would only lose Machines that are not available.
 func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	var left int32
 	for i, s := range active {
@@ -114,8 +114,8 @@ func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	}
 }
 
-// takeFree lowers the planned size of one set by a Machine that is not available, if there is such a Machine. kept is the index of the set
-// that must not be lowered.
+// takeFree lowers the planned size of one set by one, if that set then loses only a Machine that is not available. It does nothing when
+// there is no such set. kept is the index of the set that must not be lowered.
 func takeFree(active []*setWork, sizes []int32, kept int) {
 	for i, s := range active {
 		if i != kept && sizes[i] > 0 && s.availableAt(sizes[i]-1) == s.availableAt(sizes[i]) {
@@ -125,8 +125,8 @@ func takeFree(active []*setWork, sizes []int32, kept int) {
 	}
 }
 
-// proportion returns how much a set's size changes when the deployment's maximum changes from the value in the set's annotation to allowed.
-// The new size is at most allowed, whatever value the annotation has.
+// proportion returns by how much a set's size changes when the deployment's maximum (its size plus surge) changes to allowed. The former
+// maximum is in an annotation of the set. The new size is at most allowed, whatever that annotation contains.
 func proportion(s *setWork, allowed int32) int32 {
 	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
 	if !ok || former <= 0 {
@@ -136,7 +136,7 @@ func proportion(s *setWork, allowed int32) int32 {
 	return int32(min(share, float64(allowed))) - s.size
 }
 
-// grew reports whether the deployment's size is higher than the last size that the active sets were given.
+// grew reports whether the deployment's size is higher than the desired size that is written in an annotation of the active sets.
 func (w *work) grew(active []*setWork) bool {
 	for _, s := range active {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {

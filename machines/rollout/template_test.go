@@ -43,7 +43,7 @@ func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 			t.Metadata.Annotations = map[string]string{}
 			t.Spec.Taints = []corev1.Taint{}
 		},
-		"the old name providerConfig": func(t *v1alpha1.MachineTemplateSpec) {
+		"the use of the former field name providerConfig": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.ProviderConfig = &v1alpha1.ProviderSpec{Value: t.Spec.ProviderSpec.Value}
 			t.Spec.ProviderSpec = v1alpha1.ProviderSpec{}
 		},
@@ -64,7 +64,7 @@ func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 	}
 	others := map[string]change{
 		"the flavor":                   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
-		"an empty tag":                 raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
+		"an additional empty tag":      raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
 		"a field with the value false": raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","trustDevicePath":false}}`),
 		"the kubelet version":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
 		"a label":                      func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
@@ -73,7 +73,7 @@ func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 		"a taint": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}}
 		},
-		"another class": func(t *v1alpha1.MachineTemplateSpec) {
+		"the MachineClass": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "b"}}}
 		},
 	}

@@ -16,14 +16,14 @@ type work struct {
 	d        *v1alpha1.MachineDeployment
 	now      time.Time
 	replicas int32
-	// listed holds spec.removals and the entries that a client dropped from it.
+	// listed holds spec.removals, together with the entries that a client's write has removed from it.
 	listed []v1alpha1.Removal
 	limits limits
 	// sets holds all sets that are not being deleted, the oldest first. current is the set with the deployment's template; nil while
 	// a paused deployment has no such set.
 	sets    []*setWork
 	current *setWork
-	// leaving counts the Machines with a server in sets that are being deleted. removing counts those among them that a rollout removed
+	// leaving counts the Machines with a server in sets that are being deleted. removing counts those of them that a rollout removed
 	// earlier.
 	leaving, removing int32
 	// limit is how many Machines may be in replacement; nil means no limit. limitHit is true when the limit stopped some replacements.
@@ -129,8 +129,8 @@ func (s *setWork) staying() []MachineFacts {
 	return s.order[max(0, int32(len(s.order))-s.size):]
 }
 
-// occupied counts the Machines that the set has or will create, whichever is more, and those that a rollout removed and that still have a
-// server. Machines that leave for another reason do not count.
+// occupied counts the set's Machines towards replicas plus surge: the living Machines or the planned size, whichever is larger, and the
+// Machines that a rollout removed and that still have a server. Machines that leave for another reason do not count.
 func (s *setWork) occupied() int32 {
 	return max(s.size, int32(len(s.living))) + s.removing
 }
@@ -184,7 +184,7 @@ func (w *work) removed() int32 {
 	return total
 }
 
-// occupied counts the Machines to which the limit of replicas plus surge applies.
+// occupied counts the Machines of all sets towards replicas plus surge.
 func (w *work) occupied() int32 {
 	total := w.removing
 	for _, s := range w.sets {
@@ -252,14 +252,14 @@ func (w *work) allowed() int32 {
 // room returns how many Machines may be added within replicas plus surge; it may be negative.
 func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
 
-// roomFor returns by how much a set's size may rise within replicas plus surge. Living Machines in excess of the set's size, which the set
-// has not deleted yet, count already. A larger size that keeps these Machines needs no room for them.
+// roomFor returns by how much a set's size may rise within replicas plus surge. When the set still has more living Machines than its size,
+// these count already, so that the size may rise up to their number without using up any room.
 func (w *work) roomFor(s *setWork) int32 {
 	return w.room() + max(0, int32(len(s.living))-s.size)
 }
 
-// shrinking reports whether a set other than except still has living Machines in excess of its size, or whether Machines that a rollout
-// removed still have servers. A set deletes its excess when it next acts.
+// shrinking reports whether a set other than except still has more living Machines than its size, or whether Machines that a rollout
+// removed still have servers. A set deletes the Machines beyond its size in its next reconcile.
 func (w *work) shrinking(except *setWork) bool {
 	for _, s := range w.sets {
 		if s != except && int32(len(s.living)) > s.size {

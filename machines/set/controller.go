@@ -30,8 +30,8 @@ import (
 // retryReach is the interval at which a set that lacks Machines is reconciled while drover cannot reach an API server.
 const retryReach = 5 * time.Second
 
-// runawayRetry is the interval at which a set at its runaway limit is reconciled, because the deletion of a released Machine does not
-// enqueue the set.
+// runawayRetry is the interval at which a set that has reached its runaway limit is reconciled. Released Machines count towards
+// this limit, and their deletion does not enqueue the set.
 const runawayRetry = time.Minute
 
 // Options configure the MachineSet controller.
@@ -199,8 +199,8 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		}
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
 	} else if next.create > 0 || len(next.remove) > 0 {
-		// The counts in the status are about to change. The status is written once, when the cache shows the new Machines and
-		// deletions.
+		// The counts in the status are about to change. The status is written once, as soon as the cache shows the new Machines
+		// and the deletions.
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
@@ -208,9 +208,9 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
-// plan decides what to do with a set. When the decision creates Machines or chooses Machines for deletion, plan first checks that
-// the informer cache shows the current spec of the set. If the first such check of this process finds Machines in the API server
-// that differ from the cache, plan decides again.
+// plan decides what to do with a set. Before it returns a decision that creates Machines or chooses Machines for deletion, it
+// checks that the informer cache shows the current spec of the set. The first such check in this process also compares the cache
+// with the Machines in the API server. If they differ, plan decides again.
 func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (observed, decision, error) {
 	wait, err := r.expected.verify(ctx, set, machines)
 	if err != nil {
@@ -236,7 +236,7 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 }
 
 // limitCreates lowers the number of Machines that a decision creates: to the runaway limit of the set, or to 0 while drover
-// cannot reach an API server. It shortens the wait to the time after which the set may create more. runaway is the error of
+// cannot reach an API server. In both cases it shortens wait, so that the set is reconciled again soon. runaway is the error of
 // applyRunawayLimit.
 func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (runaway, err error) {
 	runaway, err = r.applyRunawayLimit(ctx, set, d)
@@ -250,8 +250,8 @@ func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet,
 	return runaway, err
 }
 
-// applyRunawayLimit keeps a decision within the runaway limit of the set. runaway describes the Machines that the set does not create
-// because of the limit. When that error is new, an Event reports it.
+// applyRunawayLimit keeps a decision within the runaway limit of the set. The error runaway describes how many Machines the set
+// does not create because of the limit; nil when it creates all. A new error of this kind is also reported by an Event.
 func (r *Reconciler) applyRunawayLimit(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (runaway, err error) {
 	if d.create == 0 {
 		return nil, nil

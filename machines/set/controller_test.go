@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-func TestCheckValidatesDeletePolicyAndSelector(t *testing.T) {
-	t.Run("a set with an unknown deletePolicy or a selector that does not match is refused (MC-38, MCM-1)", func(t *testing.T) {
+func TestASetWithAnInvalidDeletePolicyOrSelectorIsRefused(t *testing.T) {
+	t.Run("a set is refused when its deletePolicy is unknown or its selector does not match its template (MC-38, MCM-1)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.DeletePolicy = "Sometimes"
 		if _, err := check(set); err == nil {
@@ -58,7 +58,7 @@ func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
 		}
 		return result
 	}
-	t.Run("the set creates no Machine, and is soon reconciled again (MCM-79)", func(t *testing.T) {
+	t.Run("the set creates no Machine while the API server is unreachable, and is soon reconciled again (MCM-79)", func(t *testing.T) {
 		f := setup(t)
 		if result := reconcile(t, f); *f.calls != 0 || result.RequeueAfter == 0 || result.RequeueAfter > retryReach {
 			t.Errorf("%d Machines were created, reconciled again after %v", *f.calls, result.RequeueAfter)
@@ -71,7 +71,7 @@ func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
 			t.Errorf("%d Machines were created, want 2", *f.calls)
 		}
 	})
-	t.Run("the set creates no Machine after an outage until the informer caches have had time to follow (MCM-79)", func(t *testing.T) {
+	t.Run("the set creates no Machine right after an outage, while the informer caches may be out of date (MCM-79)", func(t *testing.T) {
 		f := setup(t)
 		f.r.options.Reach.AnsweredControl()
 		f.clock.Step(time.Hour)
@@ -82,10 +82,10 @@ func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
 	})
 }
 
-func TestAPausedSetDoesNothing(t *testing.T) {
+func TestAPausedSetCreatesNoMachine(t *testing.T) {
 	for _, key := range []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI} {
 		for _, value := range []string{"true", "", "false"} {
-			t.Run("creates no Machine when the set has the annotation "+key+": \""+value+"\" (F-27)", func(t *testing.T) {
+			t.Run("a set creates no Machine when it has the annotation "+key+": \""+value+"\" (F-27)", func(t *testing.T) {
 				r, calls := withClient(t, func(int) error { return nil })
 				set := testSet(1)
 				set.Finalizers, set.Annotations = []string{metav1.FinalizerDeleteDependents}, map[string]string{key: value}
@@ -101,7 +101,7 @@ func TestAPausedSetDoesNothing(t *testing.T) {
 	}
 }
 
-func TestASetWithATooLargeStoredSizeIsRefused(t *testing.T) {
+func TestASetWithATooLargeStoredSize(t *testing.T) {
 	r, calls := withClient(t, func(int) error { return nil })
 	recorder := r.events.(*events.FakeRecorder)
 	set := testSet(2_000_000_000)
@@ -116,12 +116,12 @@ func TestASetWithATooLargeStoredSizeIsRefused(t *testing.T) {
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("creates no Machine (F-29)", func(t *testing.T) {
+	t.Run("the set creates no Machine (F-29)", func(t *testing.T) {
 		if *calls != 0 {
 			t.Errorf("%d Machines were created", *calls)
 		}
 	})
-	t.Run("reports the size in a condition and an Event (F-29)", func(t *testing.T) {
+	t.Run("a condition and an Event of the set report the size (F-29)", func(t *testing.T) {
 		c := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionReplicaFailure)
 		if c == nil || c.Reason != "SizeTooLarge" || !strings.Contains(c.Message, "spec.replicas is 2000000000, and at most 100000 are possible") {
 			t.Errorf("%+v", c)

@@ -62,7 +62,7 @@ func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count 
 }
 
 // createOne creates one Machine. It records the Machine's name before the call. When the outcome of the call is unknown, the Machine counts
-// until a live read shows that it does not exist. place is the first status.providerStatus of the Machine; it may be nil.
+// as existing until a live read shows that it does not. place is the first status.providerStatus of the Machine; it may be nil.
 func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
 	if ms.lease.old() {
 		return errLeaseOld
@@ -107,9 +107,9 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	return m
 }
 
-// withoutGuarded removes from a new Machine the fields that the author of a template may not set. Admission does not refuse these
-// fields here, because drover may set them. A template with the annotation that replaces a Machine would replace its Machines
-// endlessly.
+// withoutGuarded removes from a new Machine the fields that the author of a template may not set. The admission policies do not refuse them
+// here, because drover itself may set them. It also removes the annotation that requests a replacement, because the replacement would have
+// it too, and would itself be replaced, without end.
 func withoutGuarded(m *v1alpha1.Machine) {
 	for _, key := range v1alpha1.GuardedAnnotations {
 		delete(m.Annotations, key)

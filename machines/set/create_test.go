@@ -15,15 +15,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestCreatedMachinesCountUntilTheCacheShowsThem(t *testing.T) {
+func TestHowASetCreatesMachines(t *testing.T) {
 	quota := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("no"))
-	t.Run("creates each Machine with one call (MC-32)", func(t *testing.T) {
+	t.Run("a set creates each Machine with one API call (MC-32)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		if err := r.machines.create(t.Context(), testSet(100), 100); err != nil || *calls != 100 {
 			t.Errorf("%d calls, error %v", *calls, err)
 		}
 	})
-	t.Run("stops after the first batch with an error (MCM-24, CAPI-23)", func(t *testing.T) {
+	t.Run("a set creates no further Machine after the first batch with an error (MCM-24, CAPI-23)", func(t *testing.T) {
 		r, calls := withClient(t, func(n int) error {
 			if n >= 3 {
 				return quota
@@ -37,7 +37,7 @@ func TestCreatedMachinesCountUntilTheCacheShowsThem(t *testing.T) {
 			t.Errorf("%d Machines are expected, want 3", n)
 		}
 	})
-	t.Run("counts a create call with an unknown outcome until the Machine is looked up (MC-34)", func(t *testing.T) {
+	t.Run("a create call with an unknown outcome counts as a Machine until the Machine has been looked up (MC-34)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
 		if err := r.machines.create(t.Context(), testSet(1), 1); err == nil {
 			t.Error("create() returned no error")
@@ -53,7 +53,7 @@ func TestCreatedMachinesCountUntilTheCacheShowsThem(t *testing.T) {
 			t.Errorf("%d Machines are expected after the lookup, want 0", n)
 		}
 	})
-	t.Run("counts the Machines that an earlier leader created before it creates the first one (CAPI-20)", func(t *testing.T) {
+	t.Run("before its first create, a new leader counts a Machine of the previous leader that its cache lacks (CAPI-20)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		wanted := testSet(2)
 		for _, o := range []client.Object{wanted, newMachine(wanted, "early")} {
@@ -70,7 +70,7 @@ func TestCreatedMachinesCountUntilTheCacheShowsThem(t *testing.T) {
 }
 
 func TestNewMachinesRecordTheProjectOfTheirServers(t *testing.T) {
-	t.Run("the project is looked up once for all Machines, and recorded by the create call of each Machine (F-17)", func(t *testing.T) {
+	t.Run("the project is looked up once for all new Machines, and the create call of each Machine records it (F-17)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		asked := 0
 		place := func(_ context.Context, namespace string, _ *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
@@ -94,7 +94,7 @@ func TestNewMachinesRecordTheProjectOfTheirServers(t *testing.T) {
 	})
 }
 
-func TestATemplateSetsNoGuardedField(t *testing.T) {
+func TestANewMachineTakesNoGuardedFieldFromItsTemplate(t *testing.T) {
 	set := testSet(1)
 	set.Spec.Template.Metadata.Annotations = map[string]string{"a": "b"}
 	for _, key := range v1alpha1.GuardedAnnotations {
@@ -102,26 +102,26 @@ func TestATemplateSetsNoGuardedField(t *testing.T) {
 	}
 	set.Spec.Template.Spec.ProviderID = new("openstack:///another-server")
 	m := newMachine(set, "abcde")
-	t.Run("sets no provider ID (F-5)", func(t *testing.T) {
+	t.Run("the Machine has no provider ID although the template has one (F-5)", func(t *testing.T) {
 		if m.Spec.ProviderID != nil {
 			t.Errorf("the provider ID is %s", *m.Spec.ProviderID)
 		}
 	})
-	t.Run("sets no annotation that requests the Machine's replacement, because replacements would not end (CAPI-50)", func(t *testing.T) {
+	t.Run("the Machine has no annotation that requests its replacement, because replacements would not end (CAPI-50)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.Template.Metadata.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true", v1alpha1.AnnotationReplaceCAPI: ""}
 		if m := newMachine(set, "abcde"); len(m.Annotations) != 0 {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}
 	})
-	t.Run("sets every annotation except the guarded ones (F-5)", func(t *testing.T) {
+	t.Run("the Machine has every annotation of the template except the guarded ones (F-5)", func(t *testing.T) {
 		if len(m.Annotations) != 1 || m.Annotations["a"] != "b" {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}
 	})
 }
 
-func TestNewMachineFollowsTheTemplate_MC32_MC39(t *testing.T) {
+func TestANewMachineHasTheSetAsOwnerAndTheLabelsOfTheTemplate_MC32_MC39(t *testing.T) {
 	set := testSet(1)
 	m := newMachine(set, "abcde")
 	if m.Name != "set-abcde" || m.Spec.Metadata.Name != m.Name || m.Labels["c"] != "d" || m.Annotations["note"] != "yes" {

@@ -47,8 +47,8 @@ type unconfirmed struct {
 	deleted map[types.UID]bool
 }
 
-// observe returns what the cache shows of a set, combined with open, which holds what the cache does not show yet. removals are the
-// removals of the set's spec.
+// observe returns what the cache shows of a set, combined with open: the creates and deletes that the cache does not show yet. removals are
+// the removals in the set's spec.
 func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []v1alpha1.Removal, open unconfirmed, now time.Time) observed {
 	s := observed{set: set, unseen: open.created, deleted: open.deleted}
 	listed := map[types.UID]bool{}
@@ -69,8 +69,8 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 }
 
 // decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size is.
-// Only living Machines count towards the size. decide chooses no surplus Machine while the cache does not show all created Machines: those
-// have no Node yet and are deleted first, so a Machine with a Node would be deleted in their place.
+// Only living Machines count towards the size. While the cache does not show all created Machines, decide deletes no Machine to reach a
+// smaller size: the created Machines have no Node yet and must be deleted first, but decide would choose a Machine with a Node instead.
 func decide(s observed) decision {
 	var d decision
 	var living []rollout.MachineFacts

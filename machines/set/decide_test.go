@@ -38,13 +38,13 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 			s.Spec.Removals[0].UID = "former"
 			return s
 		}(), []*v1alpha1.Machine{machine("a", 1)}, 0, nil},
-		"deletes a Machine in spec.removals and a surplus Machine when the size is still smaller": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1), machine("c", 1)}, 0, []string{"a", "b"}},
-		"creates nothing in an old set of an OnDelete deployment": {func() *v1alpha1.MachineSet {
+		"deletes a Machine in spec.removals, and one more Machine when the others still exceed the size": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1), machine("c", 1)}, 0, []string{"a", "b"}},
+		"creates no Machine when the set is an old set of a deployment with the strategy OnDelete": {func() *v1alpha1.MachineSet {
 			s := testSet(2)
 			s.Annotations = map[string]string{v1alpha1.AnnotationNoCreate: "true"}
 			return s
 		}(), nil, 0, nil},
-		"limits the number of creates in one reconcile": {testSet(maxPerReconcile + 7), nil, maxPerReconcile, nil},
+		"creates only a limited number of Machines in one reconcile": {testSet(maxPerReconcile + 7), nil, maxPerReconcile, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestASurplusIsDeletedOnceTheCacheShowsAllCreatedMachines(t *testing.T) {
 		machines []*v1alpha1.Machine
 		remove   []string
 	}{
-		"keeps Machines with a Node while the cache does not show a created Machine": {1, shown, nil},
-		"deletes the created Machine, which has no Node, once the cache shows it":    {0, append(slices.Clone(shown), machine("new", -1)), []string{"new"}},
+		"no Machine is deleted while the cache does not show a created Machine":      {1, shown, nil},
+		"the created Machine, which has no Node, is deleted once the cache shows it": {0, append(slices.Clone(shown), machine("new", -1)), []string{"new"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := testSet(2)
@@ -83,7 +83,7 @@ func TestASurplusIsDeletedOnceTheCacheShowsAllCreatedMachines(t *testing.T) {
 	}
 }
 
-func TestADroppedSizeIsRestoredAsTheNumberOfMachines(t *testing.T) {
+func TestASizeThatAClientRemovedFromTheSpecIsRestoredAsTheNumberOfMachines(t *testing.T) {
 	set := testSet(0)
 	set.Spec.Replicas = nil
 	if n, restore := wanted(set, 0); n != 1 || !restore {
@@ -95,16 +95,16 @@ func TestADroppedSizeIsRestoredAsTheNumberOfMachines(t *testing.T) {
 	}
 }
 
-func TestTheRunawayLimitBoundsCreates(t *testing.T) {
+func TestASetThatReleasedMachinesCreatesOthersUpToTheRunawayLimit(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"creates all Machines of a new set (MCM-35)":                                                      {100, 100, 0, 100},
-		"creates all Machines again after each was released once (MCM-35)":                                {100, 100, 100, 100},
-		"creates a Machine when the released Machines are just below the limit (MCM-35)":                  {1, 1, 11, 1},
-		"creates no Machine at the limit (MCM-35)":                                                        {1, 1, 12, 0},
-		"creates no Machine beyond the limit (MCM-35)":                                                    {1, 1, 50, 0},
-		"creates only as many Machines as the limit allows (MCM-35)":                                      {20, 20, 45, 5},
-		"lets a small set replace a few released Machines (MCM-35)":                                       {1, 1, 3, 1},
-		"creates as many Machines as the living and the released Machines leave up to the limit (MCM-35)": {2, 10, 20, 2},
+		"creates all Machines of a new set (MCM-35)":                                                                 {100, 100, 0, 100},
+		"creates all Machines again after each was released once (MCM-35)":                                           {100, 100, 100, 100},
+		"creates a Machine when the number of released Machines is just below the limit (MCM-35)":                    {1, 1, 11, 1},
+		"creates no Machine when the number of released Machines is the limit (MCM-35)":                              {1, 1, 12, 0},
+		"creates no Machine when the number of released Machines is above the limit (MCM-35)":                        {1, 1, 50, 0},
+		"creates only some of the missing Machines when more would exceed the limit (MCM-35)":                        {20, 20, 45, 5},
+		"creates a Machine in a set of size 1 that has released three Machines (MCM-35)":                             {1, 1, 3, 1},
+		"creates the missing Machines when they, the living and the released Machines just reach the limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)
@@ -115,7 +115,7 @@ func TestTheRunawayLimitBoundsCreates(t *testing.T) {
 	}
 }
 
-func TestAFrozenSetCreatesNothing(t *testing.T) {
+func TestASetCreatesMachinesOnlyWhileItIsNotFrozen(t *testing.T) {
 	frozen := func(replicas int32) *v1alpha1.MachineSet {
 		s := testSet(replicas)
 		s.Labels = map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen}
@@ -124,7 +124,7 @@ func TestAFrozenSetCreatesNothing(t *testing.T) {
 	decided := func(s *v1alpha1.MachineSet, machines ...*v1alpha1.Machine) decision {
 		return decide(observe(s, machines, s.Spec.Removals, unconfirmed{}, start))
 	}
-	t.Run("creates no Machine (MCM-70)", func(t *testing.T) {
+	t.Run("creates no Machine while the set is frozen, although two are missing (MCM-70)", func(t *testing.T) {
 		if d := decided(frozen(3), machine("a", 1)); d.create != 0 || d.wanted != 3 {
 			t.Errorf("decide() = %+v", d)
 		}
@@ -141,7 +141,7 @@ func TestAFrozenSetCreatesNothing(t *testing.T) {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("still deletes Machines that are surplus or listed in spec.removals (MCM-76)", func(t *testing.T) {
+	t.Run("a frozen set still deletes Machines that are surplus or listed in spec.removals (MCM-76)", func(t *testing.T) {
 		if d := decided(frozen(1), machine("a", 1), machine("b", 1)); len(d.remove) != 1 {
 			t.Errorf("decide() with a surplus = %+v", d)
 		}

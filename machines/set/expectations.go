@@ -36,8 +36,8 @@ type expected struct {
 	uid     types.UID
 	created map[string]time.Time
 	deleted map[types.UID]deletion
-	// readLive is true when this process has read the set and its Machines live once, because an earlier leader may have created or deleted
-	// Machines that the cache does not show yet.
+	// readLive is true when this process has read the set and its Machines from the API server once. It must do so because an earlier
+	// leader may have created or deleted Machines that the cache does not show yet.
 	readLive bool
 }
 
@@ -128,7 +128,7 @@ func (x *expectations) recordLiveRead(set *v1alpha1.MachineSet) {
 	x.entry(set).readLive = true
 }
 
-// late holds the creates and deletes that the cache should have shown by now.
+// late holds the creates and deletes that the cache should have shown by now but does not.
 type late struct {
 	created []string
 	deleted map[types.UID]string
@@ -211,12 +211,12 @@ func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, nam
 // errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
 var errCacheOld = errors.New("the cache shows an older MachineSet")
 
-// readSetLive reads the set from the API server before this process creates Machines of the set, or chooses some for deletion. The set may
-// have another size or be deleted by now, and a late watch does not show that. readSetLive returns errCacheOld while the cache shows
-// another spec of the set, or when the set is being deleted or gone.
+// readSetLive reads the set from the API server before this process creates Machines of the set or chooses some for deletion, because the
+// cache may not show yet that the set's size has changed or that the set was deleted. It returns errCacheOld when the cache shows another
+// spec than the API server, or when the set is being deleted or gone.
 //
-// Before the first such decision it also reads the set's Machines, because an earlier leader may have created or deleted Machines in ways
-// that the cache does not show yet. It records such differences as expectations, and reports whether there are any.
+// Before the first such decision it also reads the set's Machines, because the cache may not show yet what an earlier leader created or
+// deleted. It records the differences as expectations, and reports whether there are any.
 func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
 	var now v1alpha1.MachineSet
 	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestExpectationsCountWhatTheCacheDoesNotShowYet(t *testing.T) {
+func TestASetRemembersItsOwnWritesUntilTheCacheShowsThem(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	set := testSet(2)
 	a, b := machine("a", 1), machine("b", 1)
@@ -29,7 +29,7 @@ func TestExpectationsCountWhatTheCacheDoesNotShowYet(t *testing.T) {
 			t.Errorf("decide() creates %d, want 1", d.create)
 		}
 	})
-	t.Run("deletes no Machine twice, and no other Machine in its place (MC-34)", func(t *testing.T) {
+	t.Run("deletes no Machine twice, and no other Machine instead, before the cache shows the deletion (MC-34)", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		small := testSet(1)
 		x.delete(small, a, start)
@@ -45,7 +45,7 @@ func TestExpectationsCountWhatTheCacheDoesNotShowYet(t *testing.T) {
 			t.Errorf("decide() creates %d, want 2", d.create)
 		}
 	})
-	t.Run("reports a Machine that the cache does not show in time as overdue", func(t *testing.T) {
+	t.Run("reports a created Machine as overdue when the cache does not show it in time", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		x.create(set, "a", start)
 		if late, wait := x.prune(set, nil, start.Add(time.Second)); len(late.created) != 0 || wait != overdue-time.Second {
@@ -55,7 +55,7 @@ func TestExpectationsCountWhatTheCacheDoesNotShowYet(t *testing.T) {
 			t.Errorf("overdue are %v", late.created)
 		}
 	})
-	t.Run("forgets the expectations when a set of the same name is created again", func(t *testing.T) {
+	t.Run("does not count the Machines that a deleted set of the same name created", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		x.create(set, "a", start)
 		later := testSet(2)

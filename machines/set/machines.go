@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// controllerIndex finds Machines by the UID of their controller.
+	// controllerIndex is the name of the index by which Machines are found by the UID of their controller.
 	controllerIndex = "machineset.controller"
-	// releasedIndex finds Machines by the UID of the set that released them.
+	// releasedIndex is the name of the index by which Machines are found by the UID of the set that released them.
 	releasedIndex = "machineset.released"
 )
 
@@ -40,7 +40,7 @@ type machines struct {
 	refs        ownership.RefManager[*v1alpha1.Machine]
 }
 
-// keepRefs configures refs, which writes controller references.
+// keepRefs creates refs, which writes the Machines' references to their set.
 func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
 	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,

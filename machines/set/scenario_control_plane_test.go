@@ -45,7 +45,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, cluster)
-	t.Run("replaces a stored negative size by the number of Machines, and creates none", func(t *testing.T) {
+	t.Run("sets a negative spec.replicas to the number of existing Machines, and creates no Machine", func(t *testing.T) {
 		await(t, c, "negative", 0)
 		if s := get(t, c, "negative"); s.Spec.Replicas == nil || *s.Spec.Replicas != 0 {
 			t.Errorf("the size is %v", s.Spec.Replicas)
@@ -57,7 +57,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 		}
 		await(t, c, "many", 40)
 	})
-	t.Run("deletes the Machine in spec.removals of a set without a deployment, and restores a dropped size (CA-C88)", func(t *testing.T) {
+	t.Run("deletes the Machine in spec.removals, and restores spec.replicas after a client dropped it (CA-C88)", func(t *testing.T) {
 		victim := machinesOf(t, c, "many")[7]
 		patch(t, c, "many", fmt.Sprintf(`{"spec":{"replicas":39,"removals":[{"name":%q,"uid":%q,"time":%q}]}}`,
 			victim.Name, victim.UID, metav1.Now().UTC().Format(time.RFC3339)))
@@ -86,7 +86,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 			return fmt.Sprint(n), n != nil && *n == 4
 		})
 	})
-	t.Run("replaces a failed Machine that is deleted (MC-33)", func(t *testing.T) {
+	t.Run("creates a replacement for a failed Machine that is deleted (MC-33)", func(t *testing.T) {
 		failed := machinesOf(t, c, "many")[3]
 		phase, reason := v1alpha1.PhaseFailed, "JoinTimeout"
 		failed.Status.Phase, failed.Status.ErrorReason = &phase, &reason
@@ -103,9 +103,9 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 // These rules do not depend on the real API server, so they run in memory and in virtual time.
 func TestASetFollowsItsSpec(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, client.Client){
-		"carries out and restores a removal that a client dropped (F-5)":                          droppedRemoval,
-		"counts ready and available Machines by their Nodes and minReadySeconds (MC-37, MCM-22a)": followsNodes,
-		"replaces released Machines up to the runaway limit (MCM-35, MC-30)":                      released,
+		"restores an entry of spec.removals that a client dropped, and deletes the Machine that it names (F-5)":                  droppedRemoval,
+		"counts ready and available Machines by their Nodes and minReadySeconds (MC-37, MCM-22a)":                                followsNodes,
+		"replaces Machines that it released because their labels were removed, but only up to the runaway limit (MCM-35, MC-30)": released,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHandover(t, "", func(h *handover) {

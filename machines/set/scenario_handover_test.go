@@ -158,8 +158,8 @@ func (h *handover) stay(want ...string) {
 	}
 }
 
-func TestANewLeaderWithALateWatch(t *testing.T) {
-	t.Run("deletes no second Machine for a surplus that the previous leader deleted (F-55)", func(t *testing.T) {
+func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
+	t.Run("deletes no other Machine when the previous leader has already deleted the surplus Machine (F-55)", func(t *testing.T) {
 		inHandover(t, "machines", func(h *handover) {
 			marked := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}}
 			mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationDeleteMachine)
@@ -181,7 +181,7 @@ func TestANewLeaderWithALateWatch(t *testing.T) {
 			}
 		})
 	})
-	t.Run("deletes no Machine of a set that has returned to its former size", func(t *testing.T) {
+	t.Run("deletes no Machine of a set whose size was lowered and raised again to the earlier value", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.replaceOne()
 			before := h.living()

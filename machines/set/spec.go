@@ -22,14 +22,13 @@ type specs struct {
 	clock    clock.PassiveClock
 	events   events.EventRecorder
 	machines *machines
-	// named holds the removals that sets without a deployment have named.
+	// named remembers the entries of spec.removals of each set without a deployment, to restore those that a client's write loses.
 	named ownership.Removals
 }
 
-// replaceNegativeSize replaces a negative size of a set by the number of living Machines that spec.removals does not name. For a
-// set of a deployment, the deployment controller does this instead. Where the scale subresource is served, the API server refuses
-// every other write to a set with a negative size, including a write of its status. Only CRDs of older versions accept such a
-// size.
+// replaceNegativeSize replaces a negative size of a set by the number of its living Machines. For a set of a deployment, the
+// deployment controller does this. Only CRDs of older versions accept a negative size. If the CRD has the scale subresource, the
+// API server refuses any other write to such a set, including a write of its status.
 func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
@@ -64,8 +63,8 @@ func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 }
 
 // writeOwned writes the spec fields that the controller owns in a set without a deployment: the size when no client sets it, and
-// spec.removals without the entries that have been carried out. It also restores fields that another client dropped because it does not
-// know them.
+// spec.removals without the entries whose Machines are deleted. It also restores both fields when a client that does not know them
+// has removed them.
 func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil

@@ -11,16 +11,16 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestANegativeSizeBecomesTheNumberOfMachinesThatStay(t *testing.T) {
+func TestANegativeSizeOfASetBecomesTheNumberOfMachinesThatStay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		remove []string
 		want   int32
 	}{
-		"counts the living Machines":                                   {nil, 2},
-		"does not count a Machine that a removal names":                {[]string{"a"}, 1},
-		"counts a Machine when a removal has its name but another UID": {[]string{"another"}, 2},
+		"counts every living Machine":                                                  {nil, 2},
+		"does not count a Machine that spec.removals names":                            {[]string{"a"}, 1},
+		"counts a Machine when an entry of spec.removals has its name but another UID": {[]string{"another"}, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the new size "+name, func(t *testing.T) {
 			r, creates := withClient(t, func(int) error { return nil })
 			set := testSet(-1)
 			set.Finalizers = []string{metav1.FinalizerDeleteDependents}

@@ -50,7 +50,8 @@ func (s observed) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 	return st
 }
 
-// failedStatus returns the stored numbers with an error that describes what is invalid in the spec.
+// failedStatus returns the status for a set with an invalid spec: the counts stay as they are stored, and the error describes the
+// fault.
 func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1.Time) v1alpha1.MachineSetStatus {
 	st := withoutOthers(*set.Status.DeepCopy())
 	st.ObservedGeneration = set.Generation
@@ -94,13 +95,13 @@ func (s *statuses) write(ctx context.Context, set *v1alpha1.MachineSet, st v1alp
 // ours lists the conditions that this controller writes.
 var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure}
 
-// withoutOthers returns a status without the fields that other controllers own.
+// withoutOthers returns a status without the fields that only other controllers write.
 func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins, st.HealthReplacements = nil, nil, nil, "", nil
 	return st
 }
 
-// ownedStatus reduces a status to the fields that this controller owns, as the API server stores them: times in whole seconds.
+// ownedStatus returns the part of a status that this controller writes, with times in whole seconds, as the API server stores them.
 func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	st = withoutOthers(st)
 	var conditions []metav1.Condition
@@ -143,14 +144,13 @@ const (
 	// statusInterval is the least time between two writes of the counts of Machines in a set's status. The first change after that
 	// time is written immediately. Errors are always written immediately.
 	statusInterval = 2 * time.Second
-	// ownedStatusInterval replaces statusInterval for a set of a deployment. It is longer, because users read the counts in the
-	// status of the deployment.
+	// ownedStatusInterval replaces statusInterval for a set of a deployment. It is longer, because users read the counts of such a
+	// set in the deployment's status instead.
 	ownedStatusInterval = 25 * time.Second
 )
 
-// urgent reports whether a set's status must be written immediately: its error has changed, or the set has become empty as
-// wanted, because the rollout waits for that. No controller needs the other counts immediately; package nodegroup counts Machines
-// itself.
+// urgent reports whether a set's status must be written immediately: its error has changed, or its size is 0 and its last Machine
+// is gone, because a rollout waits for that. No controller waits for other counts.
 func urgent(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) bool {
 	empty := st.Replicas == 0 && ptr.Deref(set.Spec.Replicas, 1) == 0
 	return empty || !ptr.Equal(set.Status.ErrorReason, st.ErrorReason)

@@ -48,10 +48,10 @@ func TestTheStatusOfASetIsWrittenAtIntervals(t *testing.T) {
 	}{
 		{"the first change is written at once", 0, replicas(1), 1, 0},
 		{"the second change is written after the rest of the interval", 500 * time.Millisecond, replicas(2), 1, 1500 * time.Millisecond},
-		{"the third change is delayed until then, too", 500 * time.Millisecond, replicas(3), 1, time.Second},
+		{"the third change is delayed until the same time as the second change", 500 * time.Millisecond, replicas(3), 1, time.Second},
 		{"an error is written at once", 0, failed, 2, 0},
-		{"the last change is written when it is due", time.Second, replicas(3), 3, 0},
-		{"a stored status is not written again", 10 * time.Second, replicas(0), 3, 0},
+		{"a delayed change is written when it is due", time.Second, replicas(3), 3, 0},
+		{"a status that equals the stored status is not written again", 10 * time.Second, replicas(0), 3, 0},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
 		left, err := r.statuses.writeWhenDue(t.Context(), testSet(1), step.status)
@@ -61,8 +61,8 @@ func TestTheStatusOfASetIsWrittenAtIntervals(t *testing.T) {
 	}
 }
 
-func TestTheStatusNumbersOfADeploymentsSetAreWrittenSeldom(t *testing.T) {
-	t.Run("numbers are written every 25 s, but an error and an empty set are written at once (F-57)", func(t *testing.T) {
+func TestHowOftenTheStatusOfADeploymentsSetIsWritten(t *testing.T) {
+	t.Run("changed numbers are written every 25 s, but an error and the removal of the last Machine at once (F-57)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		clock := clocktesting.NewFakePassiveClock(start)
 		r = with(r, func(o *Options) { o.Clock = clock })
@@ -96,7 +96,7 @@ func TestTheStatusNumbersOfADeploymentsSetAreWrittenSeldom(t *testing.T) {
 	})
 }
 
-func TestALastingErrorIsWrittenIntoTheStatusOnce(t *testing.T) {
+func TestALastingErrorIsWrittenIntoTheStatusOfASetOnce(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	writes, made := 0, 0
 	r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
@@ -125,7 +125,7 @@ func TestALastingErrorIsWrittenIntoTheStatusOnce(t *testing.T) {
 	}
 }
 
-func TestStatusCountsLivingMachines(t *testing.T) {
+func TestTheStatusOfASetCountsLivingMachines(t *testing.T) {
 	set := testSet(3)
 	set.Spec.MinReadySeconds = 60
 	set.Spec.Removals = []v1alpha1.Removal{{Name: "listed", UID: "listed"}}
@@ -145,7 +145,7 @@ func TestStatusCountsLivingMachines(t *testing.T) {
 	}
 }
 
-func TestConditionsFollowAvailableMachinesAndErrors_MC27(t *testing.T) {
+func TestTheConditionsOfASetFollowAvailableMachinesAndErrors_MC27(t *testing.T) {
 	set := testSet(3)
 	reason, message := "CreateError", "no"
 	now := metav1.NewTime(start)

@@ -28,9 +28,9 @@ func (i *Instance) wireSize() int {
 // each replica without a Machine. The placeholders are made at each call. They are numbered, so that most names stay the same.
 //
 // An answer holds some 70 000 instances with names of usual length; further instances are left out. Placeholders are left out
-// first: the autoscaler counts upcoming nodes by the target size. A missing placeholder only means that the autoscaler takes
-// back a replica whose node never registers by DecreaseTargetSize instead of DeleteNodes. Next are instances whose node has
-// registered, which the autoscaler knows from Kubernetes. Instances without a node are left out last.
+// first, because the autoscaler counts upcoming nodes by the target size and not by instances. When the node of a replica without a
+// placeholder never registers, the autoscaler only calls DecreaseTargetSize instead of DeleteNodes. Left out next are instances
+// whose node has registered, which the autoscaler knows from Kubernetes. Instances without a node are left out last.
 func (g *Group) Shown() []Instance {
 	room := maxAnswer
 	for i := range g.instances {

@@ -8,9 +8,9 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// failure returns the error that the autoscaler is shown for a Machine without a node. That is the Machine's own error, or
-// else the error of the back-off that keeps the Machine from requesting a server. failure returns nil when the autoscaler has
-// already acted upon that error.
+// failure returns the error that the autoscaler receives for a Machine without a node. That is the Machine's own error, or else the
+// error of the back-off that keeps the Machine from requesting a server. failure returns nil when the autoscaler has already acted
+// upon that error.
 func (s *Snapshot) failure(g *Group, m *membership.Member) *InstanceError {
 	e, when := s.ownFailure(g, m)
 	if e == nil {
@@ -45,7 +45,7 @@ func (s *Snapshot) ownFailure(g *Group, m *membership.Member) (*InstanceError, t
 	return e, lastAttempt(m.Machine)
 }
 
-// lastFailure returns the time of the failure that the autoscaler is shown for a Machine.
+// lastFailure returns the time of the failure whose error the autoscaler receives for a Machine.
 func (g *Group) lastFailure(m *membership.Member) time.Time {
 	last := lastAttempt(m.Machine)
 	if _, when := g.shortage(m); when.After(last) {

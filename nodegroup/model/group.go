@@ -42,13 +42,13 @@ type Group struct {
 	// Gap is the number of replicas that have no Machine.
 	Gap int32
 
-	// instances are the instances of Members, in the same order. They do not include the replicas without a Machine. Shown adds
-	// placeholders for those, so that the memory of a snapshot does not grow with the number in spec.replicas.
+	// instances are the instances of Members, in the same order. Replicas without a Machine are not among them: Shown adds
+	// placeholders for these replicas, so that a snapshot does not need more memory for a larger spec.replicas.
 	instances []Instance
-	// Awaited is the number of replicas with neither a node nor an error. Coming also counts replicas whose node cannot run
-	// pods yet.
+	// Awaited is the number of replicas that have neither a node nor an error. Coming is Awaited plus the number of replicas whose
+	// node cannot run pods yet.
 	Awaited, Coming int32
-	// recheck is when the answers change without an event; zero when they do not.
+	// recheck is when the answers about the group next change without an event; zero when they do not.
 	recheck time.Time
 	// debug describes the group in one line for users.
 	debug string
@@ -117,7 +117,7 @@ func (g *Group) Lowerable() int32 { return max(0, g.Target-g.Min) }
 // Counts reports whether a member counts towards the size.
 func (g *Group) Counts(m *membership.Member) bool { return g.Hidden[m.UID()] == "" }
 
-// Promises returns the counted Machines without a node, in the order in which DecreaseTargetSize takes them back.
+// Promises returns the Machines without a node that count in the size, in the order in which DecreaseTargetSize removes them.
 func (g *Group) Promises() []*membership.Member {
 	var facts []rollout.MachineFacts
 	byUID := map[types.UID]*membership.Member{}

@@ -43,9 +43,9 @@ type InstanceError struct {
 	OutOfResources bool
 }
 
-// listInstances decides which instances the autoscaler is shown for a group's Machines: hidden Machines as Deleting, the others
-// as Running or Creating. The number of instances that are not Deleting, plus the replicas without a Machine, equals the target
-// size (CA-C38, C39).
+// listInstances determines the instances that the autoscaler receives for a group's Machines. Hidden Machines have the state
+// Deleting, the others Running or Creating. The number of instances that are not Deleting, plus the replicas without a Machine,
+// equals the target size (CA-C38, C39).
 func (s *Snapshot) listInstances(g *Group) {
 	g.instances = make([]Instance, 0, len(g.Members))
 	g.Awaited, g.Coming = g.Gap, g.Gap
@@ -93,7 +93,7 @@ func (g *Group) instanceID(m *membership.Member) string {
 	return membership.Placeholder{Group: g.ID, Machine: m.Machine.Name}.String()
 }
 
-// recheckAt records that the answers change at the given time.
+// recheckAt records that the answers about the group change at the given time, even without an event.
 func (g *Group) recheckAt(when time.Time) {
 	if g.recheck.IsZero() || when.Before(g.recheck) {
 		g.recheck = when

@@ -30,7 +30,7 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		{"placeholders have the group's series in their name (CA-C39)", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
-		{"placeholders keep the series when a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+		{"placeholders keep their series when a client has removed spec.placeholderSeries (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
 		{"a Machine without a server is Creating, with the ID of its placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
@@ -56,24 +56,24 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		}, 1, func(*pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Running}}
 		}},
-		{"a quota error is shown at once, with the error class out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
+		{"a quota error is shown at once, and counts as out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: quota}}
 		}},
-		{"an unknown flavor is shown at once, with an error class other than out of resources (CA-C46)", func(p *pools.Pool) {
+		{"an error because of an unknown flavor is shown at once, and does not count as out of resources (CA-C46)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeFlavorNotFound, "no flavor x"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
 		}},
-		{"a transient failure is not shown in the first five minutes (CA-C47)", func(p *pools.Pool) {
+		{"a transient failure is not shown in the first five minutes of a Machine (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-4 * time.Minute))
 			})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a transient failure is shown after five minutes (CA-C47)", func(p *pools.Pool) {
+		{"a transient failure is shown once the Machine is five minutes old (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-5 * time.Minute))
 			})
@@ -91,7 +91,7 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		}, 0, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Deleting}}
 		}},
-		{"a removal that names the UID of an earlier Machine of the same name has no effect", func(p *pools.Pool) {
+		{"a Machine is not Deleting when an entry of spec.removals has its name and an earlier Machine's UID", func(p *pools.Pool) {
 			m := p.Machine("a-1")
 			p.Remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: "earlier"}})
 		}, 1, func(p *pools.Pool) []Instance {
@@ -174,16 +174,16 @@ func TestWhatTheTargetSizeOfAGroupIs(t *testing.T) {
 		want   int32
 	}{
 		{"the target size is spec.replicas (CA-C36)", func(*pools.Pool) {}, 3},
-		{"Machines that are being deleted are not counted (CA-C37)", func(p *pools.Pool) {
+		{"the target size does not count Machines that are being deleted (CA-C37)", func(p *pools.Pool) {
 			for _, name := range []string{"a-1", "a-2", "a-3"} {
 				p.Node(name)
 			}
 			p.Node("a-4", pools.Deleting)
 		}, 3},
-		{"without spec.replicas the target size is the last size", func(p *pools.Pool) {
+		{"without spec.replicas the target size is the last known size", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		}, 4},
-		{"without spec.replicas a last size above the maximum becomes the maximum", func(p *pools.Pool) {
+		{"without spec.replicas the target size is the maximum when the last known size is above the maximum", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](40)
 		}, 5},
 		{"the target size of a new group without spec.replicas is its minimum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = nil }, 2},

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
+func TestWhichGroupANodeBelongsTo(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 6, 1, 10)
 	other := w.Pool("b", 1, 0, 3)
@@ -38,22 +38,22 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 	}{
 		{"a node belongs to a group by its provider ID (CA-C25)", pools.Asked(n), id},
 		{"a node without labels belongs to a group by its provider ID alone (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
-		{"a provider ID with a region matches a Machine's provider ID without a region (CA-C25)", pools.Asked(regional), id},
-		{"a provider ID without a region matches a Machine whose Node's provider ID has a region (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
-		{"another group's node belongs to that group (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
+		{"a node whose provider ID has a region belongs to the group of a Machine whose provider ID has none (CA-C25)", pools.Asked(regional), id},
+		{"a provider ID without a region belongs to the group of a Machine whose Node's provider ID has one (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
+		{"a node of a second group belongs to the second group (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
 		{"a node without a provider ID belongs to a group by its name in a Machine's nodeRef (CA-C26)", pools.Asked(bareNode), id},
 		{"a node belongs to a group by its owner label (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
 		{"a node belongs to a group by the annotation with its Machine's name (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
 		{"a control plane node belongs to no group (CA-C27)", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
-		{"a foreign node belongs to no group (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
-		{"a foreign server with the name of a Machine belongs to no group (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
-		{"a node with another provider's ID that ends like a Machine's belongs to no group (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
-		{"a node belongs to a group by its provider ID in capital letters (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
+		{"a node of another cloud belongs to no group (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
+		{"a node with the name of a Machine but another server's provider ID belongs to no group (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
+		{"a node belongs to no group when its provider ID is of another cloud and ends with a Machine's server ID (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
+		{"a node whose provider ID is in capital letters belongs to the group of its Machine (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
 		{"a node without any field belongs to no group (CA-C27)", membership.Node{}, ""},
 		{"the placeholder of a Machine belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
-		{"the placeholder of a Machine that is gone belongs to its group (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
+		{"the placeholder of a Machine that is gone belongs to the group in the placeholder's ID (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
 		{"the placeholder of a Machine that has its node now belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
-		{"the placeholder of a replica beyond the size belongs to its group (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
+		{"a placeholder whose number is above the group's size belongs to the group (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
 		{"a template node belongs to the group in its annotation (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
 		{"a template node belongs to the group in its provider ID (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
 		{"a template node without a group's id belongs to no group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
@@ -75,13 +75,13 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 	}
 }
 
-func TestSurplusMachinesAreHidden(t *testing.T) {
+func TestSurplusMachinesAreHiddenFromTheAutoscaler(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		build  func(w *pools.World) *pools.Pool
 		hidden string
 	}{
-		{"the old Machine is hidden once the new Machine's node has registered (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"in a rollout an old Machine is hidden once the new Machine's node has registered (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -89,7 +89,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Node("new-1")
 			return p
 		}, "old-1"},
-		{"a new Machine without a node is hidden, and every old Machine with a node stays visible (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"in a rollout a new Machine without a node is hidden, and old Machines with a node stay visible (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -97,13 +97,13 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Machine("new-1")
 			return p
 		}, "new-1"},
-		{"after kubectl scale the Machine with the annotation delete-machine is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"after kubectl scale lowered the size, the Machine with the annotation delete-machine is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Node("a-1")
 			p.Node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
 			return p
 		}, "a-2"},
-		{"of two Machines without a node, the Machine without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"when one of two Machines without a node is surplus, the Machine without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Machine("a-1", pools.WithServer)
 			p.Machine("a-2")
@@ -124,8 +124,8 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 	}
 }
 
-func TestAMachineThatARolloutRemoves(t *testing.T) {
-	t.Run("is hidden from the autoscaler as deleting before its set has deleted it (F-33, CA-C32)", func(t *testing.T) {
+func TestAMachineThatARolloutRemovesIsHidden(t *testing.T) {
+	t.Run("a Machine in spec.rolloutRemovals is hidden from the autoscaler before its set deletes it (F-33, CA-C32)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Node("old-1")
@@ -146,7 +146,7 @@ func TestAMachineThatARolloutRemoves(t *testing.T) {
 	})
 }
 
-func TestWhichObjectsAreNodeGroups(t *testing.T) {
+func TestWhichDeploymentsAreListedAsNodeGroups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(d *v1alpha1.MachineDeployment)
@@ -163,7 +163,7 @@ func TestWhichObjectsAreNodeGroups(t *testing.T) {
 		{"a deployment that is being deleted is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
 		{"a deployment that is paused by annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
 		{"a deployment that is paused by Cluster API's annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
-		{"a deployment whose pause annotation has the value false is not listed (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
+		{"a deployment whose pause annotation has the value false is paused, too, and not listed (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
 		{"a deployment with spec.paused, which only stops rollouts, is listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -105,8 +105,8 @@ func truthOf(value string) (*bool, error) {
 	return &b, nil
 }
 
-// limits returns the options that may be used, and adds each ignored option to Problems. It ignores all-or-nothing scaling
-// unless r allows it, and a provision time that is too short for drover to replace a server that does not join.
+// limits returns the options without those that drover ignores, and describes each ignored one in Problems. It ignores
+// all-or-nothing scaling unless r allows it, and a provision time in which drover could not replace a server that does not join.
 func (o Override) limits(r Rules) Override {
 	out := o
 	out.Problems = slices.Clone(o.Problems)

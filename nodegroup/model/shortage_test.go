@@ -12,13 +12,13 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestServersThatFailOneAfterTheOther(t *testing.T) {
+func TestWhenTheErrorsOfServersThatFailAreShown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures int32
 		code     string
 	}{
-		"the first failed server is not shown, because the next server may work (F-50)":               {1, ""},
-		"the second failed server in a row is shown at once, on all Machines without a server (F-50)": {2, "Unknown"},
+		"the error of the first failed server is not shown, because the next server may work (F-50)":               {1, ""},
+		"the error of the second failed server in a row is shown at once, on all Machines without a server (F-50)": {2, "Unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -42,7 +42,7 @@ func TestServersThatFailOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestAShortageIsShownUntilTheNextAttempt(t *testing.T) {
+func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, flavor string, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left", Flavor: flavor,
@@ -93,7 +93,7 @@ func TestAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 			t.Errorf("it is shown still for %q", got)
 		}
 	})
-	t.Run("the error of the shortage that ends last is shown when there are two", func(t *testing.T) {
+	t.Run("when a group has two back-offs, the error of the back-off that ends last is shown", func(t *testing.T) {
 		short(p.Deployment, "m1", time.Minute)
 		p.Deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
 			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(pools.Noon), Step: 1,
@@ -104,7 +104,7 @@ func TestAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 	})
 }
 
-func TestAShortageThatAnotherMachineReported(t *testing.T) {
+func TestTheErrorOfAShortageNamesTheMachineThatReportedIt(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
 	p.Machine("a-1")

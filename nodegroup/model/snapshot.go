@@ -34,8 +34,9 @@ type Snapshot struct {
 	// shown maps the ids of all instances to the id of their group.
 	shown persistent.Map[string]
 	now   time.Time
-	// seen holds, by UID of a Machine that was not removed because of the minimum, the time of the failure that the
-	// autoscaler has acted upon. The error of that failure is not shown again; the error of a later failure is shown.
+	// seen holds the times of failures that the autoscaler has acted upon by asking to remove the Machine, while the Machine stayed
+	// because of the minimum size. The key is the Machine's UID. The error of such a failure is not shown again; the error of a
+	// later failure is shown.
 	seen map[types.UID]time.Time
 	// flaw is the first broken invariant; a snapshot with a flaw is not published.
 	flaw error
@@ -77,7 +78,7 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	return &next
 }
 
-// show replaces the instances of the given groups in shown, and returns the first broken invariant.
+// show replaces the instances of the groups with these ids in the map shown, and returns the first broken invariant.
 func (s *Snapshot) show(before map[string]*Group, ids []string) (flaw error) {
 	note := func(err error) {
 		if flaw == nil {
@@ -197,14 +198,14 @@ func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 		next.seen = map[types.UID]time.Time{}
 	}
 	for _, m := range members {
-		if s.Index.Member(m.UID()) != nil { // otherwise the entry would never be removed
+		if s.Index.Member(m.UID()) != nil { // the entry of a Machine that is gone would never be removed
 			next.seen[m.UID()] = g.lastFailure(m)
 		}
 	}
 	return &next
 }
 
-// Forget returns the snapshot without the record that WithSeen made for the Machine.
+// Forget returns the snapshot without the entry that WithSeen added for the Machine.
 func (s *Snapshot) Forget(machine types.UID) *Snapshot {
 	if _, ok := s.seen[machine]; !ok {
 		return s

@@ -24,7 +24,7 @@ func BenchmarkBuild(b *testing.B) {
 // is 2 ms at 15 000 nodes, whatever the number of groups.
 func BenchmarkAfterOneEvent(b *testing.B) {
 	each(b, afterOneEvent)
-	b.Run("15000 nodes in 1 group that rolls", func(b *testing.B) {
+	b.Run("15000 nodes in 1 group during a rollout", func(b *testing.B) {
 		w := pools.NewWorld()
 		p := w.Pool("rolling", 15_000, 0, 15_000)
 		for i := range 11_250 {
@@ -46,8 +46,8 @@ func afterOneEvent(b *testing.B, w *pools.World) {
 	moved := w.Nodes[len(w.Nodes)/3].DeepCopy()
 	moved.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(w.Machines[len(w.Machines)/3].UID)}
 	for name, e := range map[string]membership.Event{
-		"a Machine": {Object: gone}, "a Node": {Object: moved}, "a deployment": {Object: w.Deployments[0]},
-		"a Node is deleted": {Object: moved, Gone: true}, "a Machine is deleted": {Object: gone, Gone: true},
+		"the snapshot is updated after a Machine has changed": {Object: gone}, "the snapshot is updated after a Node has changed": {Object: moved}, "the snapshot is updated after a deployment has changed": {Object: w.Deployments[0]},
+		"the snapshot is updated after a Node was deleted": {Object: moved, Gone: true}, "the snapshot is updated after a Machine was deleted": {Object: gone, Gone: true},
 	} {
 		b.Run(name, func(b *testing.B) {
 			before := processorTime(b)

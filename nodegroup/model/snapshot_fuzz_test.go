@@ -19,9 +19,10 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzASnapshotIsSoundAndSmallWithAnySize puts arbitrary numbers into all fields with sizes and bounds. The snapshot must break
-// no invariant, and the memory for it and for its answers must stay below a bound that does not depend on the numbers.
-func FuzzASnapshotIsSoundAndSmallWithAnySize(f *testing.F) {
+// FuzzASnapshotBreaksNoInvariantAndIsSmallWithAnySize puts arbitrary numbers into all fields with sizes and bounds. The
+// snapshot must break no invariant, and the memory for it and for its answers must stay below a bound that does not
+// depend on the numbers.
+func FuzzASnapshotBreaksNoInvariantAndIsSmallWithAnySize(f *testing.F) {
 	const most = math.MaxInt32
 	f.Add(int32(3), int32(0), int32(0), "5", "0", uint8(2))
 	f.Add(int32(100_000), int32(most), int32(0), "100000", "100000", uint8(0))
@@ -100,9 +101,9 @@ func TestTheMemoryOfASnapshotDoesNotDependOnTheSize(t *testing.T) {
 	}
 }
 
-func TestTheLargestGroups(t *testing.T) {
+func TestTheAnswerForAVeryLargeGroupIsBounded(t *testing.T) {
 	const limit = 4 << 20
-	t.Run("a group with a hundred thousand replicas without a Machine shows as many placeholders as fit into an answer (F-29, CA-C55)", func(t *testing.T) {
+	t.Run("a group with 100,000 replicas and one Machine shows as many placeholders as fit into 4 MiB (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		p.Node("general-purpose-1")
@@ -111,7 +112,7 @@ func TestTheLargestGroups(t *testing.T) {
 			t.Errorf("%d instances with %d bytes, the first %+v", len(list), size, list[:2])
 		}
 	})
-	t.Run("a group with a hundred thousand Machines shows all Machines without a node, and as many nodes as fit into an answer (F-29, CA-C55)", func(t *testing.T) {
+	t.Run("a group with 100,000 Machines shows all Machines without a node, and as many nodes as fit into 4 MiB (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		for i := range v1alpha1.MaxReplicas - 10 {

@@ -179,7 +179,7 @@ func (c *churn) everything(d Discovery) *Snapshot {
 // TestASnapshotDoesNotDependOnTheOrderOfEvents checks that a snapshot that was updated event by event equals one that is built
 // from all objects.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
-	t.Run("a snapshot after many events equals a snapshot of the same objects that is built at once, even when events are late or lost (CA-C115)", func(t *testing.T) {
+	t.Run("a snapshot updated event by event equals one built at once, even when events are late or lost (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
@@ -224,7 +224,7 @@ func TestTwoNodesWithTheSameProviderID(t *testing.T) {
 	if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || got[1].ID != pools.MachineID(p, "a-2") {
 		t.Errorf("CA-C40 the instances are %v", got)
 	}
-	t.Run("the second Machine is shown with the provider ID when the first Machine is deleted", func(t *testing.T) {
+	t.Run("the provider ID is shown for the second Machine once the first Machine is deleted", func(t *testing.T) {
 		s := s.Apply([]membership.Event{{Object: first, Gone: true}}, pools.Noon)
 		if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || s.flaw != nil {
 			t.Errorf("the instances are %v, %v", got, s.flaw)
@@ -240,12 +240,12 @@ func TestBrokenInvariantsOfASnapshotAreFound(t *testing.T) {
 		name   string
 		groups map[string]*Group
 	}{
-		{"a group with fewer instances than its target size is found (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
-		{"an instance ID in two groups is found (CA-C40)", map[string]*Group{
+		{"a group with fewer instances than its target size is a broken invariant (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
+		{"an instance ID in two groups is a broken invariant (CA-C40)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 			"b": {ID: "b", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 		}},
-		{"a Running instance with an error is found (CA-C50)", map[string]*Group{
+		{"a Running instance with an error is a broken invariant (CA-C50)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
 		}},
 	} {

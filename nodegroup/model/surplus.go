@@ -15,12 +15,11 @@ type Hiding string
 
 // The reasons.
 const (
-	// HiddenListed is the reason of a Machine that is named in spec.removals.
+	// HiddenListed is the reason for a Machine that spec.removals names.
 	HiddenListed Hiding = "listed for removal"
-	// HiddenDeleting is the reason of a Machine that is being deleted, or that a rollout has chosen as the next one for its set
-	// to delete.
+	// HiddenDeleting is the reason for a Machine that is being deleted, or that a rollout has chosen for deletion.
 	HiddenDeleting Hiding = "being deleted"
-	// HiddenSurplus is the reason of a Machine that exceeds the size and will be deleted.
+	// HiddenSurplus is the reason for a Machine that exceeds the size and will be deleted.
 	HiddenSurplus Hiding = "surplus"
 )
 
@@ -51,10 +50,9 @@ func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why
 	}
 }
 
-// hideSurplus hides as many living Machines as there are beyond the size. It hides Machines whose node has not started first,
-// so that an update that is stuck at a new Machine never costs a working node, and the autoscaler does not mistake a node that
-// registers late for a failed scale-up. Machines of an older template are next. The last criterion is the order in which a set
-// deletes Machines when it shrinks.
+// hideSurplus hides Machines from the autoscaler, as many as live beyond the size. First come Machines without a started node:
+// then a rollout that is stuck at a new Machine costs no working node, and the autoscaler does not take a late node for a failed
+// scale-up. Machines of an older template are next. Among equals, the order is that in which a shrinking set deletes Machines.
 func (g *Group) hideSurplus() {
 	living := int32(len(g.Members) - len(g.Hidden))
 	if rollout.CheckSize(g.Owner.Replicas) != nil {
@@ -81,8 +79,9 @@ func (g *Group) hideSurplus() {
 	}
 }
 
-// classes returns the counted members in four classes, in the order in which they are deleted: first the members without a
-// started node, then those with one, and within each of these first the members of an older template.
+// classes returns the members that count in the size, in four classes. The first classes are deleted first. They are: not started
+// and of an older template; not started and of the current template; started and of an older template; started and of the current
+// template.
 func (g *Group) classes() (classes [4][]*membership.Member) {
 	for _, m := range g.Members {
 		if !g.Counts(m) {

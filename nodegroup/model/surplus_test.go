@@ -64,7 +64,7 @@ func (c *crowd) change() membership.Event {
 }
 
 func TestSurplusMachinesAfterEventsAreThoseOfANewSnapshot(t *testing.T) {
-	t.Run("the hidden Machines are those of a snapshot built from scratch (CA-C32, CA-C115)", func(t *testing.T) {
+	t.Run("a snapshot updated event by event hides the same surplus Machines as one built from scratch (CA-C32, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			c := &crowd{T: r, world: w, pool: w.Pool("a", 20, 0, 50)}

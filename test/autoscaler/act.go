@@ -43,7 +43,8 @@ func (a *Autoscaler) backOffFailed(v *View) {
 	}
 }
 
-// fixSizes lowers target sizes by the nodes that never registered. As in cluster-autoscaler, an error ends the loop for all groups.
+// fixSizes lowers target sizes by the number of nodes that never registered. As in cluster-autoscaler, an error ends the loop for
+// all groups.
 func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 	fixed := false
 	for _, c := range corrections(v, a.memory) {
@@ -103,7 +104,7 @@ func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	return nil, nil
 }
 
-// sizesOf reads the target sizes of the groups that take part in a possible scale-up again. An error ends the scale-up.
+// sizesOf reads again the target sizes of all groups of a possible scale-up. An error ends the scale-up.
 func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error) {
 	sizes := map[string]int{}
 	for _, g := range append([]*GroupView{w.group}, w.peers...) {
@@ -116,8 +117,8 @@ func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error)
 	return sizes, nil
 }
 
-// atOnce returns the groups whose option ZeroOrMaxNodeScaling is set. It asks for the options of each group twice; a group whose
-// call fails is left out.
+// atOnce returns the groups whose option ZeroOrMaxNodeScaling is set. Like cluster-autoscaler, it requests the options of each
+// group twice. It leaves out a group whose last request fails.
 func (a *Autoscaler) atOnce(ctx context.Context, v *View) map[string]bool {
 	out := map[string]bool{}
 	for range 2 {

@@ -18,7 +18,7 @@ import (
 type cluster struct {
 	nodes corelisters.NodeLister
 	pods  corelisters.PodLister
-	// unschedulable is signalled when the scheduler marks a pod as unschedulable.
+	// unschedulable receives a value when the scheduler marks a pod as unschedulable.
 	unschedulable chan struct{}
 }
 

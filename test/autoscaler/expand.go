@@ -27,7 +27,7 @@ type way struct {
 	peers []*GroupView
 	nodes int
 	pods  []*corev1.Pod
-	// of is the number of pods that need a node.
+	// of is the number of all pods that need a new node. pods are those of them that this scale-up would take.
 	of int
 }
 
@@ -82,8 +82,8 @@ func helpSame(a, b *GroupView, pods []*corev1.Pod) bool {
 	})
 }
 
-// mostHelpful returns the possible scale-up that takes the most pods. Among equals it returns the one with the fewest nodes, then the one
-// with the least waste, then the first one. It returns nil if no scale-up is possible.
+// mostHelpful returns the possible scale-up that takes the most pods. Among scale-ups that take as many pods, it returns that with
+// the fewest nodes, then that with the least waste, then the first. It returns nil if no scale-up is possible.
 func mostHelpful(ways []way) *way {
 	if len(ways) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func mostHelpful(ways []way) *way {
 	return &best
 }
 
-// waste returns the unrequested share of the nodes' cpu plus that of their memory.
+// waste returns the share of the new nodes' CPU that no pod requests, plus the same share of their memory.
 func (w way) waste() float64 {
 	sum := 0.0
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -116,10 +116,10 @@ func (w way) waste() float64 {
 // perfectly.
 type cost struct{ node, pods float64 }
 
-// cheapest returns the possible scale-up with the lowest ratio of the price of its nodes to the price of its pods on perfectly fitting
-// nodes. small, the price of a small pod, is added to both prices so that small amounts do not distort the ratio. Nodes whose size does not
-// suit a cluster of this many nodes count as more expensive. A scale-up whose cost is unknown is left out: without prices no group ever
-// grows (CA-C106).
+// cheapest returns the possible scale-up with the lowest ratio of the price of its nodes to the price of its pods on perfectly
+// fitting nodes. small, the price of a small pod, is added to both prices so that small amounts do not distort the ratio. Nodes
+// that have more or fewer cores than suitable returns for the number of nodes in the cluster count as more expensive. A scale-up
+// whose cost is unknown is left out: without prices no group ever grows (CA-C106).
 func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way {
 	var best *way
 	least := math.Inf(1)
@@ -139,7 +139,7 @@ func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way 
 	return best
 }
 
-// suitable returns how many cores the nodes of a cluster with this many nodes should have.
+// suitable returns how many cores each node should have in a cluster with the given number of nodes.
 func suitable(nodes int) float64 {
 	cores := 1.0
 	for _, upTo := range []int{2, 6, 20, 60, 200} {
@@ -150,8 +150,8 @@ func suitable(nodes int) float64 {
 	return cores
 }
 
-// increases distributes the new nodes of a scale-up among its groups: each node is added to the smallest group, and no group exceeds its
-// maximum. sizes are the sizes that were just read.
+// increases distributes the new nodes of a scale-up among its groups: each node is added to the smallest group, and no group
+// exceeds its maximum. sizes holds the groups' current sizes.
 func (w way) increases(sizes map[string]int) []Increase {
 	groups := append([]*GroupView{w.group}, w.peers...)
 	now := map[string]int{}

@@ -63,7 +63,7 @@ func (w *world) log() logr.Logger {
 		w.checker.mu.Lock()
 		defer w.checker.mu.Unlock()
 		w.checker.lines = append(w.checker.lines, w.elapsed()+" "+args)
-		if strings.Contains(args, "the original would crash") {
+		if strings.Contains(args, "cluster-autoscaler would crash") {
 			w.Errorf("%s: %s", w.elapsed(), args)
 		}
 	}, funcr.Options{})

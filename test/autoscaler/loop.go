@@ -121,7 +121,7 @@ func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 			a.provider.gpuLabel(ctx)
 		}
 	}
-	// The processor for nodes with devices asks for the group of each node, and ignores errors.
+	// cluster-autoscaler's processor for nodes with devices requests the group of each ready node, and ignores errors.
 	for _, n := range nodes {
 		if readyNode(n, a.o.StartupTaints) {
 			_, _ = a.provider.forNode(ctx, n)
@@ -129,8 +129,8 @@ func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// cleanUp removes the deletion taints of an earlier process that ended between tainting and deleting. It runs once: a node whose group
-// cannot be read keeps its taint until the next start.
+// cleanUp removes the deletion taints of an earlier process that ended between tainting and deleting. It runs once per process: a
+// node whose group cannot be read keeps its taint until the next process.
 func (a *Autoscaler) cleanUp(ctx context.Context, nodes []*corev1.Node) {
 	for _, n := range nodes {
 		g, err := a.provider.forNode(ctx, n)
@@ -143,7 +143,7 @@ func (a *Autoscaler) cleanUp(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// countUsage asks for the group of every node, and of every upcoming node, to check resource quotas.
+// countUsage requests the group of every node, and of every upcoming node, as cluster-autoscaler does to check resource quotas.
 func (a *Autoscaler) countUsage(ctx context.Context, v *View) error {
 	for _, n := range v.Nodes {
 		if _, err := a.provider.forNode(ctx, n.Node); err != nil {

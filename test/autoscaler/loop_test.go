@@ -145,7 +145,7 @@ func unschedulable(name, cpu string) *corev1.Pod {
 	return p
 }
 
-func TestTheFirstLoopCallsRefreshAfterForNodeAndTheGPUMethods(t *testing.T) {
+func TestTheFirstLoopCallsForNodeAndTheGPUMethodsBeforeRefresh(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, _ := started(t, g, readyOf("n1", "g").Node, readyOf("foreign", "").Node)
 	loop(t, a)
@@ -190,7 +190,7 @@ func TestAPendingPodScalesTheGroupUpOnce(t *testing.T) {
 	}
 }
 
-func TestTheClientDeletesAFailedInstanceAndBacksOffFromItsGroup(t *testing.T) {
+func TestTheAutoscalerDeletesAFailedInstanceAndBacksOffFromItsGroup(t *testing.T) {
 	g := &oneGroup{template: readyOf("t", "g").Node}
 	a, c := started(t, g, unschedulable("p", "1"))
 	loop(t, a)
@@ -238,9 +238,9 @@ func TestAnUnneededNodeIsTaintedAndLaterDeleted(t *testing.T) {
 	}
 }
 
-func TestReadingTheCloudConfig(t *testing.T) {
+func TestReadCloudConfig(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"a file with every setting is read":           {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
+		"a file with every setting is accepted":       {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
 		"an address without a port is refused":        {"address: localhost\n", "address"},
 		"an unknown key is refused":                   {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
 		"a timeout that is not a duration is refused": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},

@@ -14,7 +14,7 @@ type memory struct {
 	incorrect    map[string]sizeGap
 	requests     map[string]request
 	backoffs     map[string]backoff
-	// failed holds the instances that were in error in the previous loop.
+	// failed holds the IDs of the instances that had an error in the previous loop.
 	failed  map[string]bool
 	lastAdd time.Time
 }
@@ -63,7 +63,7 @@ func (m *memory) observe(v *View) {
 	}
 }
 
-// keep starts a timer for each new key and drops the timers of keys that are not seen any more.
+// keep adds to timers each new key in seen, with the time now, and removes the keys that are not in seen.
 func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	maps.DeleteFunc(timers, func(id string, _ time.Time) bool { return !seen[id] })
 	for id := range seen {
@@ -99,14 +99,14 @@ func (m *memory) longUnregistered(v *View, g *GroupView) []Instance {
 	return out
 }
 
-// missing returns how many nodes of a group's target size have neither started nor been given up.
+// missing returns how many nodes of a group's target size are still expected: they have not started, and they are not late.
 func (m *memory) missing(v *View, g *GroupView) int {
 	r := v.readiness(g)
 	return g.Target - r.ready - r.unready - len(m.longUnregistered(v, g))
 }
 
-// upcoming returns how many nodes of a group are upcoming. It returns 0 while the group backs off, or when this process has not scaled the
-// group up: since 1.36 cluster-autoscaler counts only its own scale-ups.
+// upcoming returns how many nodes of a group the autoscaler expects to start soon. It returns 0 while the group backs off, or when
+// this process has not scaled the group up: since 1.36 cluster-autoscaler counts only its own scale-ups.
 func (m *memory) upcoming(v *View, g *GroupView) int {
 	if _, asked := m.requests[g.ID]; !asked || m.backedOff(g.ID, v.Now) {
 		return 0
@@ -118,7 +118,7 @@ func (m *memory) backedOff(group string, now time.Time) bool {
 	return now.Before(m.backoffs[group].until)
 }
 
-// late removes a scale-up that was not fulfilled in time, and returns its size.
+// late removes a group's scale-up if it was not fulfilled in time, and returns by how many nodes it increased the group.
 func (m *memory) late(v *View, g *GroupView) (increase int, ok bool) {
 	r, asked := m.requests[g.ID]
 	if !asked || v.Now.Sub(r.since) < g.Provision {
@@ -145,8 +145,8 @@ func (m *memory) fell(group string, delta int) {
 	m.requests[group] = r
 }
 
-// stumbled makes a group back off, for twice as long as the last time unless that was long ago. It changes nothing while the
-// group backs off already.
+// stumbled makes a group back off after a failure, for twice as long as the last time unless the last failure was long ago. While
+// the group already backs off, it only records the failure.
 func (m *memory) stumbled(group string, now time.Time, o Options) {
 	b := m.backoffs[group]
 	if now.Sub(b.failed) > o.BackoffReset {

@@ -42,7 +42,7 @@ func (a *Autoscaler) forget(groups []Group) {
 	a.instances.keep(listed)
 }
 
-// observeNodes asks for the group of each node, and then twice for the group's options.
+// observeNodes requests the group of each node, and then, like cluster-autoscaler, twice the group's options.
 func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.Node, on map[string][]*corev1.Pod) {
 	startup := a.o.MaxNodeStartupTime
 	for _, n := range nodes {

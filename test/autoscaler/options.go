@@ -36,7 +36,7 @@ type Options struct {
 	// MaxScaleDownParallelism is how many nodes may be deleted at the same time. MaxDrainParallelism is how many of
 	// them may have pods.
 	MaxScaleDownParallelism, MaxDrainParallelism int
-	// UtilizationThreshold is the share of requested resources below which a node may be unneeded.
+	// UtilizationThreshold is a share of a node's resources. A node may be unneeded when its pods request less.
 	UtilizationThreshold float64
 	// StartupTaints are the keys of taints that are removed before pods run: a node with one of them counts as not started.
 	StartupTaints []string

@@ -27,7 +27,7 @@ type Removal struct {
 	After time.Duration
 }
 
-// Correction is a target size to be lowered because its nodes never registered.
+// Correction is the decision to lower a group's target size by Delta, because that many of its nodes never registered.
 type Correction struct {
 	Group string
 	Delta int
@@ -75,7 +75,7 @@ func simulated(v *View, m *memory) []*NodeView {
 	return out
 }
 
-// standing returns the bins of the existing and of the upcoming Nodes.
+// standing returns the free capacity of each existing and each upcoming Node.
 func standing(v *View, m *memory) []*bin {
 	var bins []*bin
 	for _, n := range simulated(v, m) {
@@ -108,8 +108,8 @@ func belowMin(v *View) []Increase {
 	return out
 }
 
-// spareOf returns how many nodes of each group may be removed: the size, minus the group's minimum, minus removals that the size does not
-// show yet.
+// spareOf returns how many nodes of each group may be removed: the size, minus the group's minimum, minus the removals in progress
+// by which the size is not lowered yet.
 func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	spare := map[string]int{}
 	for _, n := range v.Nodes {
@@ -153,7 +153,7 @@ func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string
 	return out
 }
 
-// awaitedBy places pending pods where they fit, and returns the names of the nodes that took at least one pod.
+// awaitedBy places pending pods on nodes on which they fit, and returns the names of the nodes that received at least one pod.
 func awaitedBy(pending []*corev1.Pod, bins []*bin) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pending {

@@ -12,10 +12,10 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// priced is the period for which prices are asked.
+// priced is the length of the period for which a price is requested.
 const priced = time.Hour
 
-// nodePrice asks for the price of a node for the period that begins at now. n is the template of a group.
+// nodePrice requests the price of a node for the period that begins at now. n is the template of a group.
 func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -25,7 +25,7 @@ func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time)
 	return answer.GetPrice(), named("PricingNodePrice "+n.Name, err)
 }
 
-// podPrice asks for the price of a pod for the period that begins at now.
+// podPrice requests the price of a pod for the period that begins at now.
 func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -39,20 +39,22 @@ func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time)
 	return answer.GetPrice(), named("PricingPodPrice "+pod.Name, err)
 }
 
-// smallPod returns the pod whose price keeps small amounts from distorting the ratios.
+// smallPod returns the pod whose price cheapest adds to both prices that it divides, so that small amounts do not distort the
+// ratio.
 func smallPod() *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("500Mi"),
 	}}}}}}
 }
 
-// prices asks the provider for the costs of possible scale-ups.
+// prices requests the costs of possible scale-ups from the provider.
 type prices struct {
 	provider *provider
 	log      logr.Logger
 }
 
-// of returns the cost of each way, and the price of a small pod. A way whose call fails is left out.
+// of returns the cost of each possible scale-up, by group, and the price of a small pod. It leaves out a scale-up for which a
+// request fails.
 func (p prices) of(ctx context.Context, now time.Time, ways []way) (map[string]cost, float64) {
 	small, err := p.provider.podPrice(ctx, smallPod(), now)
 	if err != nil {

@@ -22,7 +22,7 @@ type provider struct {
 	rpc     proto.CloudProviderClient
 	timeout time.Duration
 
-	// mu is held during calls, as in cluster-autoscaler.
+	// mu guards the fields below. It is held during calls, as in cluster-autoscaler.
 	mu     gate
 	groups []Group
 	listed bool
@@ -100,7 +100,7 @@ func wireNode(n *corev1.Node) *proto.ExternalGrpcNode {
 	return &proto.ExternalGrpcNode{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 }
 
-// gpuLabel asks for the GPU label and the GPU types until each call has succeeded once.
+// gpuLabel returns the GPU label. It requests the label and the GPU types until each request has succeeded once.
 func (p *provider) gpuLabel(ctx context.Context) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +160,7 @@ func (p *provider) template(ctx context.Context, group string) (*corev1.Node, er
 		return nil, named("NodeGroupTemplateNodeInfo "+group, err)
 	}
 	if len(answer.GetNodeBytes()) == 0 {
-		return nil, fmt.Errorf("calling NodeGroupTemplateNodeInfo for %s: the response is empty; the original would crash here", group)
+		return nil, fmt.Errorf("calling NodeGroupTemplateNodeInfo for %s: the response is empty; cluster-autoscaler would crash here", group)
 	}
 	n := &corev1.Node{}
 	if err := n.Unmarshal(answer.GetNodeBytes()); err != nil {
@@ -194,8 +194,8 @@ func (p *provider) delete(ctx context.Context, group string, nodes ...*corev1.No
 	return named("NodeGroupDeleteNodes "+group, err)
 }
 
-// options returns the options of a group. Unimplemented or an empty response means the values of the flags. Any other response replaces all
-// of them: a field that the response lacks is zero.
+// options returns the options of a group. When the response is Unimplemented or empty, options returns the values of the flags. Any
+// other response replaces all options: a field that the response lacks is zero.
 func (p *provider) options(ctx context.Context, group string, flags Settings) (Settings, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

@@ -45,7 +45,8 @@ func newRemover(o Options, p *provider, changed func(group string)) *remover {
 
 func (r *remover) wait() { r.work.Wait() }
 
-// inFlight returns for each group the number of removals for which the provider was not called yet.
+// inFlight returns, for each group, the number of nodes that are being removed but that the provider has not been asked to delete
+// yet.
 func (r *remover) inFlight() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

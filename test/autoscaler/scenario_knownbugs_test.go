@@ -140,7 +140,7 @@ func TestScaleUpsDuringFailedCalls(t *testing.T) {
 				w.endsAt(p, 5)
 				w.neverAbove(7)
 				if w.checker.peak != 7 {
-					t.Errorf("the size rose to %d, want 7: the original would order twice", w.checker.peak)
+					t.Errorf("the size rose to %d, want 7: cluster-autoscaler would order twice", w.checker.peak)
 				}
 			})
 		})

@@ -16,7 +16,7 @@ func lostFrom(first int) func(n int) bool { return func(n int) bool { return n >
 
 func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
-	t.Run("reverting a whole scale-up deletes no registered node, and lowers the size once (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
+	t.Run("a reverted scale-up deletes no registered node, and lowers the size once (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})
@@ -77,7 +77,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the autoscaler stops correcting a size that a user has raised beyond the capacity (CA-C86)", func(t *testing.T) {
+	t.Run("a size that a user has raised falls to the number of nodes when no new server becomes a node (CA-C86)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			w.resize(p, 6)
@@ -108,7 +108,7 @@ func (w *world) lateJoin(p *pool) {
 
 func TestACloudWithoutCapacity(t *testing.T) {
 	t.Parallel()
-	t.Run("another group grows at once, and the group without capacity returns to its previous size (CA-C69)", func(t *testing.T) {
+	t.Run("a second group grows instead of a group without capacity, which returns to its previous size (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{quota: 3})
 			other := w.pool(pool{name: "b"}, 0, 0, 10)
@@ -122,7 +122,7 @@ func TestACloudWithoutCapacity(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a single group retries, never shrinks below the number of its nodes, and grows when there is capacity (CA-C69)", func(t *testing.T) {
+	t.Run("a cluster's only group retries, never shrinks below the number of its nodes, and grows once there is capacity (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{quota: 3})
 			p.pods = 5
@@ -135,7 +135,7 @@ func TestACloudWithoutCapacity(t *testing.T) {
 			w.neverAbove(5)
 		})
 	})
-	t.Run("a group at its minimum keeps its replicas that have no servers (CA-C69)", func(t *testing.T) {
+	t.Run("a group at its minimum keeps its replicas although their servers cannot be created (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", pods: 1, quota: 1}, 3, 3, 5)
 			w.startDrover(droverOptions{})

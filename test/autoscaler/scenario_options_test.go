@@ -10,7 +10,7 @@ import (
 // withOption holds an annotation that sets an option of a group. The autoscaler's startup time for such a group is zero.
 var withOption = map[string]string{"cluster.k8s.io/autoscaling-options-scaledownunneededtime": "10m"}
 
-func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
+func TestSlowStartsInGroupsWithOptionsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{
 		"no node is requested twice while the nodes of a group without options start (CA-C90)":      nil,

@@ -93,7 +93,7 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 	for name, c := range some(map[string]struct {
 		after string
 		late  time.Duration
-		// short is true when a loop follows immediately after a loop that changed something, as in the original.
+		// short is true when a loop follows immediately after a loop that changed something, as in cluster-autoscaler.
 		short bool
 	}{
 		"no request is lost when drover fails over between NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                          {"NodeGroups", time.Second, false},

@@ -47,13 +47,13 @@ func updateBy(surge, unavailable int) *v1alpha1.MachineDeploymentStrategy {
 	}}
 }
 
-func TestARolloutWithDrainsOfAnHourKeepsTheSize(t *testing.T) {
+func TestARolloutKeepsTheSizeWhenEachDrainTakesAnHour(t *testing.T) {
 	t.Parallel()
 	const lessFirst, allFirst = "a rollout without surge keeps the size (CA-C32)", "a Recreate rollout keeps the size (CA-C32)"
 	for name, strategy := range some(map[string]*v1alpha1.MachineDeploymentStrategy{
 		"a rollout with a surge of one keeps the size (CA-C32)": updateBy(1, 0),
 		lessFirst: updateBy(0, 1),
-		"a rollout with a surge of two and two unavailable keeps the size (CA-C32)": updateBy(2, 2),
+		"a rollout with maxSurge 2 and maxUnavailable 2 keeps the size (CA-C32)": updateBy(2, 2),
 		allFirst: {Type: v1alpha1.Recreate},
 		"an OnDelete rollout keeps the size (CA-C31)": {Type: v1alpha1.OnDelete},
 	}) {
@@ -80,17 +80,17 @@ func TestARolloutWithDrainsOfAnHourKeepsTheSize(t *testing.T) {
 	}
 }
 
-func TestTheSizeChangesDuringARollout(t *testing.T) {
+func TestUserAndAutoscalerChangeTheSizeDuringARollout(t *testing.T) {
 	t.Parallel()
 	for name, c := range some(map[string]struct {
 		strategy *v1alpha1.MachineDeploymentStrategy
 		peak     int
 	}{
-		"a rollout with surge follows the sizes of the user and of the autoscaler despite lost responses and a restart (CA-C32, CA-C60, CA-C80)":    {updateBy(1, 0), 7},
-		"a rollout without surge follows the sizes of the user and of the autoscaler despite lost responses and a restart (CA-C32, CA-C60, CA-C80)": {updateBy(0, 1), 7},
+		"a rollout with surge ends at the last size that was set, despite lost responses and a restart of drover (CA-C32, CA-C60, CA-C80)":    {updateBy(1, 0), 7},
+		"a rollout without surge ends at the last size that was set, despite lost responses and a restart of drover (CA-C32, CA-C60, CA-C80)": {updateBy(0, 1), 7},
 		// For a while the group has no node at all, and the autoscaler does not count upcoming nodes that it has not requested
 		// itself. So the size may rise to 10.
-		"a Recreate rollout follows the sizes of the user and of the autoscaler despite lost responses and a restart (CA-C32, CA-C60, CA-C80)": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
+		"a Recreate rollout ends at the last size that was set, despite lost responses and a restart of drover (CA-C32, CA-C60, CA-C80)": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -135,9 +135,9 @@ func (w *world) deleteOld(p *pool) {
 	}
 }
 
-func TestNodesThatAnotherClientDeletes(t *testing.T) {
+func TestNodesAndSizesThatSeveralClientsChange(t *testing.T) {
 	t.Parallel()
-	t.Run("nodes that drain after a user lowered the size do not count, so 2 new pods add exactly 2 nodes (CA-C31, CA-C32)", func(t *testing.T) {
+	t.Run("nodes that drain since a user lowered the size are not part of the size, so 2 new pods add exactly 2 nodes (CA-C31, CA-C32)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 4 * time.Minute, drain: time.Hour})
 			p.pods = 5
@@ -155,7 +155,7 @@ func TestNodesThatAnotherClientDeletes(t *testing.T) {
 			w.endsAt(p, 7)
 		})
 	})
-	t.Run("drover replaces a Machine that a user deletes, and the autoscaler adds at most one node", func(t *testing.T) {
+	t.Run("when a user deletes a Machine, drover replaces it, and the autoscaler adds at most one node more", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 30 * time.Minute})
 			w.checker.excused = true
@@ -166,7 +166,7 @@ func TestNodesThatAnotherClientDeletes(t *testing.T) {
 			w.neverAbove(4)
 		})
 	})
-	t.Run("DeleteNodes during a rollout deletes the named node and no other (CA-C80)", func(t *testing.T) {
+	t.Run("a DeleteNodes call during a rollout deletes the node that it names, and no other (CA-C80)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
 			p.pods = 5
@@ -179,7 +179,7 @@ func TestNodesThatAnotherClientDeletes(t *testing.T) {
 			w.neverAbove(5)
 		})
 	})
-	t.Run("the size meets the demand after a user and the autoscaler have changed the size in turns (CA-C60, CA-C64, CA-C82)", func(t *testing.T) {
+	t.Run("after a user and the autoscaler have changed the size in turns, the group has as many nodes as its pods need (CA-C60, CA-C64, CA-C82)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 2 * time.Minute})
 			for round := range 6 {

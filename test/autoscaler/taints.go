@@ -54,7 +54,7 @@ func hasAnyTaint(n *corev1.Node, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return hasTaint(n, key) })
 }
 
-// isStartupTaint reports whether a key is one of the startup taints that a flag names, or has the prefix of a startup taint.
+// isStartupTaint reports whether a key is that of a startup taint: it is in startup, or has one of startupPrefixes.
 func isStartupTaint(key string, startup []string) bool {
 	return slices.Contains(startup, key) ||
 		slices.ContainsFunc(startupPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
@@ -71,8 +71,8 @@ func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	return t
 }
 
-// readyNode reports whether the autoscaler counts a Node as ready. A startup taint makes a Node unready unless it is cordoned.
-// Other NoSchedule taints do not, although no pod fits on the Node.
+// readyNode reports whether the autoscaler counts a Node as ready. A startup taint makes a Node unready unless the Node is
+// cordoned. Other NoSchedule taints do not make a Node unready, although no pod fits on it.
 func readyNode(n *corev1.Node, startup []string) bool {
 	starting := !n.Spec.Unschedulable &&
 		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return isStartupTaint(t.Key, startup) })

@@ -16,7 +16,7 @@ func withTaints(name string, keys ...string) NodeView {
 	return n
 }
 
-func TestWhichTaintsMakeANodeUnready(t *testing.T) {
+func TestWhichNodesTheAutoscalerCountsAsReady(t *testing.T) {
 	cordoned := withTaints("n", startupTaint)
 	cordoned.Spec.Unschedulable = true
 	pressed := withTaints("n")
@@ -25,17 +25,17 @@ func TestWhichTaintsMakeANodeUnready(t *testing.T) {
 		node      NodeView
 		wantReady bool
 	}{
-		"a node without taints is ready":                                                   {withTaints("n"), true},
-		"an uninitialized node counts as ready (F-47)":                                     {withTaints("n", taintUninitialized), true},
-		"a node with another program's taint counts as ready (F-47)":                       {withTaints("n", "example.com/agent-not-ready"), true},
-		"a node with a startup taint named by a flag is starting (F-47)":                   {withTaints("n", taintUninitialized, startupTaint), false},
-		"a node with a taint under the autoscaler's prefix for startup taints is starting": {withTaints("n", "startup-taint.cluster-autoscaler.kubernetes.io/x"), false},
-		"a cordoned node with a startup taint counts as ready":                             {cordoned, true},
-		"a node with a status taint is ready":                                              {withTaints("n", "status-taint.cluster-autoscaler.kubernetes.io/x"), true},
-		"a node with the taint not-ready is not ready":                                     {withTaints("n", corev1.TaintNodeNotReady), false},
-		"a node with the taint network-unavailable is not ready":                           {withTaints("n", corev1.TaintNodeNetworkUnavailable), false},
-		"a node with the taint unreachable is ready when its condition is Ready":           {withTaints("n", corev1.TaintNodeUnreachable), true},
-		"a node that reports disk pressure is not ready":                                   {pressed, false},
+		"a node without taints counts as ready":                                                      {withTaints("n"), true},
+		"a node with only the cloud provider's taint uninitialized counts as ready (F-47)":           {withTaints("n", taintUninitialized), true},
+		"a node with a taint that the autoscaler does not know counts as ready (F-47)":               {withTaints("n", "example.com/agent-not-ready"), true},
+		"a node with the taint that the flag --startup-taint names counts as not started (F-47)":     {withTaints("n", taintUninitialized, startupTaint), false},
+		"a node with a taint under the autoscaler's prefix for startup taints counts as not started": {withTaints("n", "startup-taint.cluster-autoscaler.kubernetes.io/x"), false},
+		"a cordoned node with a startup taint counts as ready":                                       {cordoned, true},
+		"a node with a taint under the autoscaler's prefix for status taints counts as ready":        {withTaints("n", "status-taint.cluster-autoscaler.kubernetes.io/x"), true},
+		"a node with the taint not-ready counts as not started":                                      {withTaints("n", corev1.TaintNodeNotReady), false},
+		"a node with the taint network-unavailable counts as not started":                            {withTaints("n", corev1.TaintNodeNetworkUnavailable), false},
+		"a node with the taint unreachable and the condition Ready counts as ready":                  {withTaints("n", corev1.TaintNodeUnreachable), true},
+		"a node with the condition DiskPressure counts as not started":                               {pressed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{c.node}}
@@ -47,13 +47,13 @@ func TestWhichTaintsMakeANodeUnready(t *testing.T) {
 	}
 }
 
-func TestScaleUpBesideNodesThatTakeNoPods(t *testing.T) {
+func TestScaleUpForAPodWhenTheGroupsOnlyNodeTakesNoPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		taints []string
 		grows  bool
 	}{
-		"a group grows because its uninitialized node is not upcoming and has no room (F-47)": {[]string{taintUninitialized}, true},
-		"a group does not grow because its node with the startup taint is upcoming (F-47)":    {[]string{taintUninitialized, startupTaint}, false},
+		"a group grows because its node with the taint uninitialized neither counts as upcoming nor takes the pod (F-47)": {[]string{taintUninitialized}, true},
+		"a group does not grow because its node with the startup taint counts as upcoming (F-47)":                         {[]string{taintUninitialized, startupTaint}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{
@@ -69,7 +69,7 @@ func TestScaleUpBesideNodesThatTakeNoPods(t *testing.T) {
 	}
 }
 
-func TestATemplateDoesNotHaveTaintsThatDescribeTheStateOfOneNode(t *testing.T) {
+func TestATemplateMadeFromANodeHasNoTaintsThatDescribeTheNodesState(t *testing.T) {
 	n := withTaints("n", taintUninitialized, startupTaint, corev1.TaintNodeUnreachable, TaintToBeDeleted,
 		"status-taint.cluster-autoscaler.kubernetes.io/x", "ignore-taint.cluster-autoscaler.kubernetes.io/x",
 		"node.kubernetes.io/out-of-service", "example.com/agent-not-ready")
@@ -82,13 +82,13 @@ func TestATemplateDoesNotHaveTaintsThatDescribeTheStateOfOneNode(t *testing.T) {
 	}
 }
 
-func TestUnneededNodesThatHaveNotStarted(t *testing.T) {
+func TestWhichStartingNodesAreCandidatesForRemoval(t *testing.T) {
 	for name, c := range map[string]struct {
 		ordered bool
 		want    int
 	}{
-		"a starting node that this process requested is not a candidate for removal":   {true, 0},
-		"a starting node that this process did not request is a candidate for removal": {false, 1},
+		"a node with the startup taint that this autoscaler process requested is not a candidate for removal":   {true, 0},
+		"a node with the startup taint that this autoscaler process did not request is a candidate for removal": {false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{withTaints("n", startupTaint)}}

@@ -17,7 +17,7 @@ const (
 )
 
 // removeUnregistered deletes instances that never became nodes, as far as the minimum allows. When the call for one group fails,
-// the others wait for the next loop.
+// the other groups wait for the next loop.
 func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 	old, err := a.oldUnregistered(ctx, v)
 	if err != nil {
@@ -52,8 +52,8 @@ func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 	return nil
 }
 
-// oldUnregistered asks for the group and the provisioning time of each unregistered instance, and returns the instances
-// that are too late. When the time of one instance cannot be read, it returns none.
+// oldUnregistered returns the instances without a node that have taken longer than the provisioning time. It requests the group of
+// each instance, and the options of that group. When the options of one instance's group cannot be read, it returns none.
 func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][]*corev1.Node, error) {
 	out := map[string][]*corev1.Node{}
 	for i := range v.Groups {
@@ -81,8 +81,8 @@ func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][
 	return out, nil
 }
 
-// orAll returns the nodes. If the group scales only between zero and its maximum, it returns all instances of the group instead, because
-// cluster-autoscaler then deletes all of them when one has failed.
+// orAll returns nodes. If the group scales only between zero and its maximum, it returns all instances of the group instead,
+// because cluster-autoscaler then deletes all of them when one has failed.
 func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	s, err := a.settings(ctx, group)
 	if err != nil || !s.ZeroOrMax {
@@ -103,7 +103,7 @@ func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.No
 type unlistedError struct{ instance, group string }
 
 func (e unlistedError) Error() string {
-	return "instance " + e.instance + ": its group " + e.group + " is not listed; the original would crash here"
+	return "instance " + e.instance + ": its group " + e.group + " is not listed; cluster-autoscaler would crash here"
 }
 
 func (v *View) lists(group string) bool {

@@ -34,7 +34,8 @@ type NodeView struct {
 	// Group is empty for nodes without a group. Min is the group's minimum size in the response that named the group.
 	Group string
 	Min   int
-	// Startup is how long the node may be unready after its registration. Taints are the startup taints.
+	// Startup is how long the node may be unready after its registration. Taints are the keys of the startup taints that flags
+	// name.
 	Startup time.Duration
 	Taints  []string
 	Pods    []*corev1.Pod

@@ -183,7 +183,7 @@ func (c cloudCalls) table(n int) string {
 	return frequencies(names, n)
 }
 
-func TestTheIdleTimeBetweenCalls(t *testing.T) {
+func TestTheIdleTimeIsTheTimeWithoutACallInFlight(t *testing.T) {
 	at := func(from, to int) cloudCall {
 		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		return cloudCall{began: noon.Add(time.Duration(from) * time.Second), ended: noon.Add(time.Duration(to) * time.Second)}
@@ -192,11 +192,11 @@ func TestTheIdleTimeBetweenCalls(t *testing.T) {
 		calls        cloudCalls
 		sum, longest time.Duration
 	}{
-		"there is no idle time without calls":                                                          {},
-		"there is no idle time with one call":                                                          {calls: cloudCalls{at(3, 5)}},
-		"there is no idle time when a call begins as the previous one ends":                            {calls: cloudCalls{at(0, 2), at(2, 4)}},
-		"two gaps are added up, and the longer gap is reported":                                        {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
-		"only the gap after a long call counts, and no gap between shorter calls during the long call": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
+		"the idle time is 0 without calls":                                                                  {},
+		"the idle time is 0 with one call":                                                                  {calls: cloudCalls{at(3, 5)}},
+		"the idle time is 0 when a call begins at the moment at which the previous call ends":               {calls: cloudCalls{at(0, 2), at(2, 4)}},
+		"the idle time is the sum of two gaps, and the longer gap is reported as the longest":               {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
+		"gaps between short calls do not count while a longer call is in flight, but the gap after it does": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if sum, longest := tc.calls.idle(); sum != tc.sum || longest != tc.longest {
@@ -206,7 +206,7 @@ func TestTheIdleTimeBetweenCalls(t *testing.T) {
 	}
 }
 
-func TestNamesOfCallsHaveNoVersionAndNoID(t *testing.T) {
+func TestCallsAreCountedByPathWithoutAPIVersionAndIDs(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v2.1/servers":            "/servers",
 		"/compute/v2.1/servers":    "/servers",

@@ -253,8 +253,8 @@ func serverP99(b *testing.B, l loop, server *autoscale.Server) time.Duration {
 	return times[len(times)*99/100]
 }
 
-// BenchmarkBalancing_CA_C111 makes the 2800 calls for sizes that the balancing of fifty similar groups takes. They must
-// take less than half a second.
+// BenchmarkBalancing_CA_C111 makes 2800 calls for the sizes of groups, as cluster-autoscaler does when it balances fifty similar
+// groups. Together they must take less than half a second.
 func BenchmarkBalancing_CA_C111(b *testing.B) {
 	groups, _ := steady(b, 1000, 50)
 	drover, _ := ours(b, groups)

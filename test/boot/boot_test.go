@@ -12,23 +12,23 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// TestBoot takes a node through its whole life for each way in which a server can become a node: the node joins while
+// TestVirtualMachinesBootAndBecomeNodes takes a node through its whole life for each way in which a server can become a node: the node joins while
 // drover is not running, runs a pod, reboots, is drained under a disruption budget, and is deleted. In the last subtest
 // the servers cannot become nodes, and conditions of their Machines name the causes.
-func TestBoot(t *testing.T) {
-	t.Run("a server joins by cloud-init with the metadata service, the newest kubelet and containerd 2", func(t *testing.T) {
+func TestVirtualMachinesBootAndBecomeNodes(t *testing.T) {
+	t.Run("a server joins and leaves the cluster with cloud-init, the metadata service, the newest kubelet and containerd 2", func(t *testing.T) {
 		runLifeInSimulation(t, settings{}, expectation{
 			group:   group{name: "metadata", kubelet: imageSet.Newest, system: "ubuntu", cloud: inSimulatedCloud(openstack.MetaKubeImage)},
 			runtime: "containerd://2.",
 		})
 	})
-	t.Run("a server joins by Ignition in the initramfs", func(t *testing.T) {
+	t.Run("a server joins and leaves the cluster with Ignition in the initramfs", func(t *testing.T) {
 		runLifeInSimulation(t, settings{}, expectation{
 			group:   group{name: "ignition", kubelet: imageSet.Newest, system: "flatcar", cloud: inSimulatedCloud(openstack.MetaKubeFlatcar)},
 			runtime: "containerd://2.",
 		})
 	})
-	t.Run("a server joins by cloud-init with a config drive, downloads, the oldest kubelet and containerd 1.7", func(t *testing.T) {
+	t.Run("a server joins and leaves the cluster with cloud-init, a config drive, downloads, the oldest kubelet and containerd 1.7", func(t *testing.T) {
 		spec := inSimulatedCloud(bareImage)
 		spec["configDrive"] = true
 		runLifeInSimulation(t, settings{configDrive: true, downloads: downloads(), flags: []string{"--node-containerd-version=" + images.Containerd1}}, expectation{
@@ -36,7 +36,7 @@ func TestBoot(t *testing.T) {
 			runtime: "containerd://1.7",
 		})
 	})
-	t.Run("conditions name the cause of a setup that fails", setupsThatFail)
+	t.Run("a Machine's conditions name the cause when the setup of its server fails", setupsThatFail)
 }
 
 // runLifeInSimulation takes one node of the simulated cloud through its whole life.

@@ -49,7 +49,7 @@ type harness struct {
 	began time.Time
 }
 
-// settings holds what differs between the subtests of TestBoot.
+// settings holds what differs between the subtests of TestVirtualMachinesBootAndBecomeNodes.
 type settings struct {
 	// downloads holds the files that the guests can download, by the end of the URL's path.
 	downloads map[string]guests.Download

@@ -38,10 +38,10 @@ const (
 // loopback holds the addresses of the services of test/openstack/real.
 var loopback = []string{"127.0.0.1:5000", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292", "127.0.0.1:8776", "127.0.0.1:8778"}
 
-// TestBehindOpenStack takes a node through its whole life with a real OpenStack whose hypervisor is fake. The test
+// TestANodeJoinsAndIsDeletedWithARealOpenStack takes a node through its whole life with a real OpenStack whose hypervisor is fake. The test
 // lists the servers as the administrator, and boots each as a guest with Nova's user data and server ID, and with
 // Neutron's address.
-func TestBehindOpenStack(t *testing.T) {
+func TestANodeJoinsAndIsDeletedWithARealOpenStack(t *testing.T) {
 	file, cloud := os.Getenv("OS_CLIENT_CONFIG_FILE"), os.Getenv("OS_CLOUD")
 	if file == "" || cloud == "" {
 		t.Fatal("set OS_CLIENT_CONFIG_FILE and OS_CLOUD, such as to those that test/openstack/real/up.sh prints")

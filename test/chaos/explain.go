@@ -55,7 +55,7 @@ func (h *harness) timeLimit() time.Duration {
 	return h.run.Usual + h.run.Failing.How.Rest + h.run.Scenario.slack + afterOnce
 }
 
-// extraTime returns how much longer than usual the run may take because of the disturbed watch.
+// extraTime returns how much longer than usual the run may take because a watch is disturbed.
 func (h *harness) extraTime() time.Duration {
 	if h.run.DisturbedWatch == nil {
 		return 0
@@ -63,7 +63,7 @@ func (h *harness) extraTime() time.Duration {
 	return h.run.DisturbedWatch.How.Rest
 }
 
-// settleTime returns the delay after which every watch has delivered the last change.
+// settleTime returns how long after a change every watch has delivered it, also a disturbed watch.
 func (h *harness) settleTime() time.Duration {
 	if h.run.DisturbedWatch == nil {
 		return 0

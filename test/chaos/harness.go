@@ -46,7 +46,7 @@ type harness struct {
 	failed string
 	// heldBack is true when a create call arrives at the cloud after the death of the process that sent it.
 	heldBack bool
-	// deleting is the number of calls made before the first Machine was deleted. end is the time at which the run
+	// deleting is the number of calls that drover made before the first Machine was deleted. end is the time at which the run
 	// ended.
 	deleting   int
 	start, end time.Time
@@ -84,8 +84,8 @@ func (h *harness) ended(made, spare int) error {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		// Wait a little longer: calls after the deletion of the last Machine belong to the scenario, also those that a late watch
-		// event causes.
+		// Wait a little longer: drover's calls after the deletion of the last Machine belong to the run, also calls that a late
+		// watch event causes.
 		return time.Since(since) >= checkAnyway*time.Second/2+h.settleTime(), nil
 	})
 	if err != nil {
@@ -105,7 +105,8 @@ func (h *harness) until(goal string, reached func() (bool, error)) error {
 	start := time.Now()
 	seen := uint64(0)
 	for looks := 0; ; looks++ {
-		// The check waits for the scheduler like every call, so that it sees the same state whenever the run is repeated.
+		// Like every call, the check waits until the scheduler releases it, so that it sees the same state in each repetition of
+		// the run.
 		if err := h.Scheduler.Await(h.Context, "harness", schedule.Alone); err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func (h *harness) recordDeletion() {
 	}
 }
 
-// recordCalls records the calls of the first process.
+// recordCalls stores in h.calls the calls that the first drover process has made so far. Later calls of recordCalls do nothing.
 func (h *harness) recordCalls() {
 	if h.calls == nil {
 		h.calls = h.process.Calls()

@@ -44,7 +44,7 @@ type Outcome struct {
 	Watched []string
 	// DisturbanceBegan is true when the disturbance of the watches has begun.
 	DisturbanceBegan bool
-	// Deleting is the number of calls made before the first Machine was deleted.
+	// Deleting is the number of calls that the first process made before the first Machine was deleted.
 	Deleting int
 }
 

@@ -13,19 +13,20 @@ import (
 // Scenario is what users and the cloud do in a run, without the fault.
 type Scenario struct {
 	Name string
-	// world configures the world. before is called before drover starts, and everySecond once a second.
+	// world configures the world. before is called before drover starts. everySecond is called once a second during the run.
 	world       world.Options
 	before      func(*harness) error
 	everySecond func(*harness)
 	// stale makes the first process lose its lease at the fault point instead of dying.
 	stale *process.StaleLeader
-	// holdBack is the delay of a create call before which the process dies: the call arrives this long after the crash.
-	// 0 means that it never arrives.
+	// holdBack delays the create call at the fault point: the process dies when it sends the call, and the call arrives at the
+	// cloud this long after the crash. 0 means that the call never arrives.
 	holdBack time.Duration
 	// slack is how much longer than usual a run with a failing call may take, for example because drover waits twice
 	// for a lost response.
 	slack time.Duration
-	// thinning divides the number of tested fault points of this scenario when not all are tested. 0 means as many as in other scenarios.
+	// thinning divides the number of fault points that are tested in this scenario, when not all fault points are tested. 0 means
+	// that the number is not divided.
 	thinning int
 	// focus selects the create calls that are held back. Nil selects all.
 	focus  func(process.Point) bool
@@ -73,8 +74,8 @@ func WatchScenarios() []Scenario {
 // OnlyDeletion reports whether only calls after the deletion of the first Machine may fail in this scenario.
 func (s Scenario) OnlyDeletion() bool { return s.world.Forced }
 
-// FocusPoints returns the fault points that the scenario is about. It returns nil if the scenario is about all fault
-// points.
+// FocusPoints returns the fault points that the scenario tests in particular: those before create calls that are held back. It
+// returns nil if the scenario holds back no call.
 func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	if s.holdBack == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/process"
 )
 
-func TestRunsWithTheSameSeedAreMostlyEqual(t *testing.T) {
+func TestMostRunsWithTheSameSeedMakeTheSameCalls(t *testing.T) {
 	for _, s := range worlds() {
 		for _, scenario := range chaos.Scenarios() {
 			seen := map[string]int{}
@@ -38,13 +38,13 @@ func TestEveryMachineHasOneServerAfterACrashAtAnyCall(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run(s.Name+": every Machine has one server, and none is left at the end (CA-C79, CAPI-18, CAPI-19, MCM-36)", func(t *testing.T) {
+		t.Run(s.Name+": every Machine gets one server, and no server is left after the deletion (CA-C79, CAPI-18, CAPI-19, MCM-36)", func(t *testing.T) {
 			for _, seed := range worlds() {
 				c := crashes{scenario: s, number: i, seed: seed, every: s.Stride(*stride), runs: &runs}
 				if i == 0 {
 					c.every = max(1, *stride/5)
 				}
-				t.Run(fmt.Sprintf("seed %d", seed), c.test)
+				t.Run(fmt.Sprintf("every crash with the seed %d is survived", seed), c.test)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func (c crashes) test(t *testing.T) {
 			due = slices.Contains(focus, p)
 		}
 		if *crash == i || *crash < 0 && due {
-			t.Run(fmt.Sprintf("crash %d %s", i, p), func(t *testing.T) { c.one(t, i, p) })
+			t.Run(fmt.Sprintf("drover survives crash number %d, which is %s", i, p), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}
 }

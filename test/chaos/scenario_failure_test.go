@@ -25,10 +25,10 @@ func TestDroverReachesItsGoalAfterACallThatFails(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run(s.Name, func(t *testing.T) {
+		t.Run("the goal is reached although one call fails: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				f := failures{scenario: s, number: i, seed: seed, runs: &runs}
-				t.Run(fmt.Sprintf("seed %d", seed), f.test)
+				t.Run(fmt.Sprintf("every failure with the seed %d is survived", seed), f.test)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func (f failures) test(t *testing.T) {
 			i := n
 			n++
 			if *failure == i || *failure < 0 && (i+int(f.seed))%f.scenario.Stride(*failureStride) == 0 {
-				t.Run(fmt.Sprintf("failure %d %s #%d %s", i, p.Call, p.Nth, how.Name), func(t *testing.T) { f.one(t, i, p, how, clean) })
+				t.Run(fmt.Sprintf("drover survives failure number %d, of the call %s #%d: %s", i, p.Call, p.Nth, how.Name), func(t *testing.T) { f.one(t, i, p, how, clean) })
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func (h *harness) oneMachine() error {
 		return err
 	}
 	if h.heldBack {
-		// Wait until the Machine's own server has booted or failed, so that the effect of the late create shows.
+		// Wait until the late create call has arrived and the Machine's server has booted or failed.
 		schedule.Sleep(h.Context, h.run.Scenario.holdBack+2*world.BootMargin)
 		if err := h.running(1); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (h *harness) oneMachine() error {
 		made++
 	}
 	if h.LateCreates {
-		// The server of a late create fails, because its port was deleted.
+		// A late create call may create one more server. That server fails, because its port was deleted.
 		spare = 1
 	}
 	return h.ended(made, spare)

@@ -17,7 +17,7 @@ import (
 // newVersion is the kubelet version of the new template.
 const newVersion = "1.37.2"
 
-// rollWithSurge rolls out a new template for a deployment of two with one additional Machine at a time, and deletes the
+// rollWithSurge rolls out a new template for a deployment of two Machines, with one additional Machine at a time, and deletes the
 // deployment.
 func (h *harness) rollWithSurge() error {
 	d, err := h.rolled(1, 0)
@@ -27,8 +27,8 @@ func (h *harness) rollWithSurge() error {
 	return h.deleteDeployment(d, 4)
 }
 
-// rollWithoutSurge rolls out a new template for a deployment of two with one unavailable Machine at a time, removes a Machine by
-// name, scales the deployment up, and deletes it.
+// rollWithoutSurge rolls out a new template for a deployment of two Machines, with one unavailable Machine at a time. Then it
+// removes a Machine by an entry in spec.removals, scales the deployment up, and deletes it.
 func (h *harness) rollWithoutSurge() error {
 	d, err := h.rolled(0, 1)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *harness) rollWithoutSurge() error {
 	return h.deleteDeployment(d, 5)
 }
 
-// rolled creates a deployment of two with these limits, and rolls out a new template.
+// rolled creates a deployment of two Machines with the limits surge and unavailable, and rolls out a new template.
 func (h *harness) rolled(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
 	d, err := h.deploymentOfTwo(surge, unavailable)
 	if err != nil {

@@ -66,7 +66,7 @@ func (h *harness) lateImage() error {
 	return h.ended(2, 2)
 }
 
-// anyFailed reports whether the status of a Machine has that code.
+// anyFailed reports whether the status of any Machine has that error code.
 func (h *harness) anyFailed(code fault.Code) (bool, error) {
 	machines, err := h.Machines()
 	for i := range machines {

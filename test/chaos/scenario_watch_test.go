@@ -24,10 +24,10 @@ func TestDroverReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run(s.Name, func(t *testing.T) {
+		t.Run("the goal is reached although one watch is disturbed: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				w := watches{scenario: s, number: i, seed: seed, runs: &runs}
-				t.Run(fmt.Sprintf("seed %d", seed), w.test)
+				t.Run(fmt.Sprintf("every disturbed watch with the seed %d is survived", seed), w.test)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func (w watches) test(t *testing.T) {
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("watch %d %s %s from change %d", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, disturbed, clean) })
+					t.Run(fmt.Sprintf("drover survives disturbance number %d, the watch of %s is %s from change %d on", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}

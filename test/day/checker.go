@@ -25,8 +25,8 @@ type checker struct {
 	broken map[string]bool
 	// waiting holds the time since which each pod has been pending.
 	waiting map[types.UID]time.Time
-	// excused holds the names of Machines and pools that the test itself has changed, so that their deletions or sizes are
-	// expected.
+	// excused holds the names of the Machines that the test itself deletes. The entry "end" allows every deletion and every size,
+	// because the test then deletes all pools.
 	excused map[string]bool
 	// patience is how long a pod may be pending now. slowest is the longest wait of a pod in calm hours.
 	patience, slowest time.Duration
@@ -36,8 +36,8 @@ type checker struct {
 	made                 map[types.UID]bool
 
 	mu sync.Mutex
-	// named holds the nodes that the autoscaler has asked to delete, by name and provider ID. decreased holds the
-	// groups whose size the autoscaler has decreased.
+	// named holds the names and provider IDs of the nodes that the autoscaler has asked to delete. decreased holds, by group, by
+	// how much the autoscaler has decreased the size, minus the removals that takeDecrease has counted.
 	named     map[string]bool
 	decreased map[string]int
 	rpcs      map[string]int
@@ -129,8 +129,8 @@ func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	return ""
 }
 
-// takeDecrease reports whether the autoscaler has decreased the size of the group, which may have removed this Machine.
-// Each decrease counts for one Machine.
+// takeDecrease uses up one decrease of the group's size by the autoscaler, and reports whether there was one. Each decrease
+// explains the removal of one Machine.
 func (j *checker) takeDecrease(group string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -62,9 +62,9 @@ func (w *World) costs() costs {
 	return c
 }
 
-// The limits of what an event may cost. The writes to the API server and the changes in the cloud are limited per created
-// or deleted Machine. Both have an allowance for the event itself and for ten Machines that were being created when it
-// began. The reads are limited per minute.
+// The limits of what drover may do during an event of the day. Writes to the API server and changes in the cloud are limited per
+// created or deleted Machine. An allowance per event is added, for the event itself and for ten Machines that were being created
+// when it began. Reads from the cloud are limited per minute.
 const (
 	writesOfAMachine, writesOfAnEvent   = 16, 120
 	changesOfAMachine, changesOfAnEvent = 3, 32
@@ -82,8 +82,8 @@ func (w *World) checkCosts(event string, before costs) {
 	}
 }
 
-// checkDay fails the test when too little happened to prove anything, or when more servers, ports or floating IPs were created
-// than Machines.
+// checkDay fails the test when too few Machines were created or replaced, or drover started too few times, to prove anything. It
+// also fails the test when more servers, ports or floating IPs were created than Machines.
 func (w *World) checkDay() {
 	j, made := w.checker, len(w.checker.made)
 	if j.healed < 2 || j.rolled < 3 || made < 30 || w.counts.starts.Load() < 3 {

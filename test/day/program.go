@@ -29,8 +29,8 @@ type Program struct {
 	Ready  <-chan struct{}
 }
 
-// Starter starts a drover, which runs until ctx ends. It calls started when the gRPC service exists, and returns when the drover
-// has ended.
+// Starter runs a drover process until ctx ends. It calls started when the gRPC service exists, and returns when the process has
+// ended.
 type Starter func(ctx context.Context, c Connections, started func(Program)) error
 
 // errDead is the error of each call of a process that was killed.

@@ -112,8 +112,8 @@ func (w *World) breaks(g *guest) {
 	w.checker.broken[g.server.Name] = true
 }
 
-// patiently calls happen and waits until all pods run. Until then a pod may be pending for up to an hour, because the pods of an
-// unreachable Node stay bound to it for a long time.
+// patiently calls happen, which is an event of the day, and waits until all pods run. During that time a pod may be pending for up
+// to an hour, because the pods of an unreachable Node stay bound to it for a long time.
 func (w *World) patiently(happen func()) {
 	w.checker.patience = time.Hour
 	happen()

@@ -37,7 +37,7 @@ type World struct {
 	// seen is the cache from which the world itself reads objects.
 	seen   cache.Cache
 	drover atomic.Pointer[process]
-	// apiAway is true while only the world itself reaches the API server.
+	// apiAway is true while the API server is down for everything but the simulation itself.
 	apiAway  atomic.Bool
 	replicas *appsv1.ReplicaSet
 	serial   int
@@ -146,7 +146,7 @@ func (w *World) step() {
 		return
 	}
 	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
-	// The Machines and Nodes are those in the cache. Nothing below changes one of them without copying it.
+	// The lists share the Machines and Nodes with the cache. Nothing below changes one of them without copying it.
 	w.must(w.seen.List(w.ctx, machines, client.UnsafeDisableDeepCopy))
 	w.must(w.seen.List(w.ctx, nodes, client.UnsafeDisableDeepCopy))
 	w.must(w.seen.List(w.ctx, pods))

@@ -31,9 +31,10 @@ const (
 var (
 	mark = regexp.MustCompile(`^<!-- (test|not run): (.+) -->$`)
 	name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	// otherShells are languages that would hide a block from the check.
+	// otherShells matches the first line of a block in another language for shells. Such a block is an error, because the tests
+	// read only blocks whose language is sh.
 	otherShells = regexp.MustCompile("^```(bash|shell|console|zsh|shell-session)$")
-	// command matches the beginning of a line that is meant for a shell, but not the lines of a drawing.
+	// command matches the beginning of a line that is a shell command, in contrast to a line of a drawing.
 	command = regexp.MustCompile(`^(\$ )?(kubectl|helm|openstack|make|go|drover|etcdctl|etcdutl) `)
 )
 
@@ -110,7 +111,7 @@ func (r *reader) begin(line, text string) error {
 	return r.open.marked(r.above)
 }
 
-// marked parses the comment above a block.
+// marked parses the comment above a block, and sets the block's Name or NotRun.
 func (b *Block) marked(comment string) error {
 	found := mark.FindStringSubmatch(comment)
 	switch {

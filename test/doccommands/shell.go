@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// killedWait is how long to wait for the output of commands that were killed.
+// killedWait is how long the Shell waits for the rest of the output after it has killed the commands.
 const killedWait = 5 * time.Second
 
 // Shell runs blocks as a user does in the folder of a checkout, with kubectl set up for one cluster. Files that the commands

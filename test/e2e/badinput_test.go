@@ -117,14 +117,14 @@ func TestBadInputIsOneClearErrorAndAffectsNoOtherGroup(t *testing.T) {
 			eventually(t, func(ctx context.Context) (string, error) { return b.eventSays(ctx, s, b.name) })
 		})
 		if b.onMachine {
-			t.Run("the status of the Machine shows what is wrong and where in the deployment "+b.name, func(t *testing.T) {
+			t.Run("the Machine of the deployment "+b.name+" shows in its status and in an Event what is wrong and where", func(t *testing.T) {
 				eventually(t, func(ctx context.Context) (string, error) { return b.machineSays(ctx, s) })
 			})
 		}
 	}
-	t.Run("only groups whose bounds can be read are node groups", func(t *testing.T) { listsGroups(t, s) })
-	t.Run("another group gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
-	t.Run("the cloud has no resource of the groups with bad input", func(t *testing.T) {
+	t.Run("drover lists only those groups as node groups whose bounds can be read", func(t *testing.T) { listsGroups(t, s) })
+	t.Run("a group without bad input gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
+	t.Run("the cloud has no resource for the groups with bad input", func(t *testing.T) {
 		for _, server := range s.Cloud.Servers() {
 			if !strings.HasPrefix(server.Name, goodGroup+"-") {
 				t.Errorf("there is a server %s", server.Name)
@@ -135,8 +135,8 @@ func TestBadInputIsOneClearErrorAndAffectsNoOtherGroup(t *testing.T) {
 			t.Errorf("beside what servers have: %+v", left)
 		}
 	})
-	t.Run("all groups, their Machines and servers can be deleted", func(t *testing.T) { deleteAll(t, s) })
-	t.Run("the API server refused no request of drover", func(t *testing.T) {
+	t.Run("the groups with bad input and their Machines can be deleted, and no server is left", func(t *testing.T) { deleteAll(t, s) })
+	t.Run("the API server refuses no request of drover as forbidden", func(t *testing.T) {
 		log, err := os.ReadFile(s.LogFile("drover"))
 		if err != nil {
 			t.Fatal(err)
@@ -228,7 +228,7 @@ func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 	})
 }
 
-func TestMachinesShowThatTheConfiguredPasswordIsWrong(t *testing.T) {
+func TestAMachineShowsThatThePasswordOfTheConfiguredCloudIsWrong(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, Password: "wrong", NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)

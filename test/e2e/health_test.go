@@ -20,9 +20,9 @@ import (
 
 const ailing = "ailing"
 
-// TestUnhealthyNodes deletes a Node object, and expects a replacement. The Node's kubelet runs on and does not register
+// TestMachinesAreReplacedByTheHealthCheckOrOnRequest deletes a Node object, and expects a replacement. The Node's kubelet runs on and does not register
 // again.
-func TestUnhealthyNodes(t *testing.T) {
+func TestMachinesAreReplacedByTheHealthCheckOrOnRequest(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, NoAutoscaler: true, DroverFlags: []string{"--health-timeout=15s"}})
 	d, err := scenario.NewDemo(s)
@@ -32,7 +32,7 @@ func TestUnhealthyNodes(t *testing.T) {
 	group := badGroup{name: ailing, replicas: "3", old: "  selector:", new: "  selector:"}
 	apply(t, s, ailing, group.manifest(t, d))
 	eventually(t, takingPods(s, 3, ""))
-	t.Run("the Machine of a Node that a user deleted is replaced, and the record of the replacement is removed afterwards (MCM-45, MCM-46, MCM-69)", func(t *testing.T) {
+	t.Run("a Machine whose Node a user deleted is replaced, and its entry in status.healthReplacements is removed afterwards (MCM-45, MCM-46, MCM-69)", func(t *testing.T) {
 		sick := deleteNode(t, s)
 		eventually(t, shownUnhealthy(s, sick))
 		eventually(t, gone(s, sick))
@@ -46,7 +46,7 @@ func TestUnhealthyNodes(t *testing.T) {
 			return "", err
 		})
 	})
-	t.Run("a healthy node is replaced when an operator asks for its replacement (CAPI-50)", func(t *testing.T) {
+	t.Run("a healthy Machine is replaced when an operator requests that by annotation (CAPI-50)", func(t *testing.T) {
 		var machines v1alpha1.MachineList
 		if err := s.Client.List(t.Context(), &machines); err != nil {
 			t.Fatal(err)

@@ -164,15 +164,15 @@ func (h herd) comesBack(want int, goOn func()) {
 	h.shell.Run(h.T, "docs/operations.md#restore-check")
 }
 
-// TestOperatingACluster follows docs/operations.md on one cluster and its cloud, with the commands of that page.
-func TestOperatingACluster(t *testing.T) {
+// TestTheCommandsOfTheOperationsPageWork follows docs/operations.md on one cluster and its cloud, with the commands of that page.
+func TestTheCommandsOfTheOperationsPageWork(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
 	h.install()
-	t.Run("the cloud's credentials are rotated without a restart", func(t *testing.T) { h.in(t).credentials() })
-	t.Run("restoring the objects into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
-	t.Run("nodes are kept although the CRD of Machines was deleted by mistake (F-42)", func(t *testing.T) { h.in(t).mistake() })
-	t.Run("the nodes stay when drover and its CRDs are removed (F-42)", func(t *testing.T) { h.in(t).removal() })
+	t.Run("the credentials for the cloud are rotated without a restart of drover", func(t *testing.T) { h.in(t).credentials() })
+	t.Run("restoring the backup into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
+	t.Run("the commands for a CRD of Machines that was deleted by mistake keep the nodes (F-42)", func(t *testing.T) { h.in(t).mistake() })
+	t.Run("the commands for removing drover and its CRDs keep the nodes (F-42)", func(t *testing.T) { h.in(t).removal() })
 }
 
 func (h herd) credentials() {
@@ -266,9 +266,9 @@ func (h herd) removal() {
 	}
 }
 
-// TestASnapshotOfEtcdIsRestored restores a snapshot of etcd. After the snapshot was taken, one Machine was deleted and
+// TestServersAfterAnOlderSnapshotOfEtcdIsRestored restores a snapshot of etcd. After the snapshot was taken, one Machine was deleted and
 // two were created.
-func TestASnapshotOfEtcdIsRestored(t *testing.T) {
+func TestServersAfterAnOlderSnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t, func(o *sandbox.Options) { o.DroverFlags = []string{"--orphan-age=0", "--orphan-period=1s"} })
 	snapshot := filepath.Join(t.TempDir(), "etcd")
@@ -288,7 +288,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	goOn()
-	t.Run("a Machine whose server was deleted after the snapshot is replaced, and the other Machine stays", func(t *testing.T) {
+	t.Run("a Machine whose server was deleted after the snapshot was taken is replaced, and the other Machine stays", func(t *testing.T) {
 		h := h.in(t)
 		eventually(t, func(ctx context.Context) (string, error) {
 			all, err := h.machines(ctx)
@@ -303,7 +303,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 			t.Errorf("Machine %s is not as it was: %+v, %v", stayed.Name, now.Spec, err)
 		}
 	})
-	t.Run("the servers that were made after the snapshot are reported and kept (MCM-82)", func(t *testing.T) {
+	t.Run("the servers that were created after the snapshot was taken are reported as orphans and kept (MCM-82)", func(t *testing.T) {
 		h := h.in(t)
 		eventually(t, func(context.Context) (string, error) {
 			report := h.shell.Run(t, "docs/safety.md#orphan-report")
@@ -317,7 +317,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 		h.stays(kept{nodes: map[string]types.UID{}, deletes: h.deletes()})
 		h.stayedServers(servers)
 	})
-	t.Run("an operator's Machines adopt the servers that were made after the snapshot", func(t *testing.T) { h.in(t).takeBack(servers) })
+	t.Run("Machines that an operator creates adopt the servers that were created after the snapshot was taken", func(t *testing.T) { h.in(t).takeBack(servers) })
 }
 
 // takeBack creates a Machine for each server that has none, with the annotation that lets the Machine adopt the server.

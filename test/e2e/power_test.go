@@ -22,7 +22,7 @@ import (
 
 const actions = "POST /servers/{id}/action"
 
-func TestAServerThatIsShutDownByHand(t *testing.T) {
+func TestAServerIsShutDownOutsideOfDrover(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)
@@ -33,7 +33,7 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 	apply(t, s, group.name, group.manifest(t, d))
 	machine, server := onlyMember(t, s, group.name)
 	node := nodeOf(t, s, machine.ServerName())
-	t.Run("drover starts the server once, and its Machine and Node stay (CAPI-33)", func(t *testing.T) {
+	t.Run("drover starts a server that was shut down once, and its Machine and Node stay (CAPI-33)", func(t *testing.T) {
 		started := s.Cloud.CallCount(actions)
 		s.Cloud.StopServer(server.ID)
 		eventually(t, func(context.Context) (string, error) {
@@ -48,7 +48,7 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 			t.Errorf("Machine %s, then %s; Node %+v; %d actions", machine.UID, again.UID, now.Spec, s.Cloud.CallCount(actions)-started)
 		}
 	})
-	t.Run("a deleted Machine whose server the cloud refuses to start is replaced, and its Node is put out of service", func(t *testing.T) {
+	t.Run("a deleted Machine whose server the cloud refuses to start is replaced, and an Event says that its Node is out of service", func(t *testing.T) {
 		refused := badGroup{name: "refused", replicas: "1"}
 		apply(t, s, refused.name, refused.manifest(t, d))
 		machine, server := onlyMember(t, s, refused.name)

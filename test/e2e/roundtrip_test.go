@@ -19,7 +19,7 @@ import (
 func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 	t.Parallel()
 	r := newRoundTrip(t)
-	t.Run("machine-controller keeps working under the policies with its binding (F-5)", func(t *testing.T) {
+	t.Run("machine-controller keeps scaling under drover's policies when it has the ClusterRoleBinding for statuses (F-5)", func(t *testing.T) {
 		r := r.in(t)
 		r.balanced(3, 0)
 		r.kubectl("apply", "--server-side", "-f", manifests+"/rbac/status.yaml", "-f", manifests+"/machine-controller/status.yaml")
@@ -31,13 +31,13 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		r.balanced(4, 0)
 		r.handOver()
 	})
-	t.Run("drover takes over every Machine while other programs update whole deployments (F-5)", func(t *testing.T) { r.in(t).forth() })
+	t.Run("drover takes over every Machine while other programs overwrite whole objects (F-5)", func(t *testing.T) { r.in(t).forth() })
 	var deleted v1alpha1.Machine
 	t.Run("machine-controller finishes a scale-up and a removal during which drover was killed (F-5)", func(t *testing.T) {
 		deleted = r.in(t).back()
 	})
-	t.Run("drover takes over every Machine for the second time (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
-	t.Run("only what drover created for a server that machine-controller deleted is left in the cloud (F-5)", func(t *testing.T) {
+	t.Run("drover takes over every Machine again after machine-controller has worked (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
+	t.Run("only the port and floating IP of drover whose server machine-controller deleted are left in the cloud (F-5)", func(t *testing.T) {
 		r.in(t).leaves(deleted)
 	})
 }
@@ -108,8 +108,8 @@ func (r *roundTrip) forthAgain() {
 	}
 }
 
-// leaves deletes the deployment. Only a port and a floating IP remain, with the owner tag of a Machine whose server
-// machine-controller has deleted.
+// leaves makes the simulated machine-controller delete the deployment and the servers. Afterwards only a port and a floating IP are
+// left, with the owner tag of the Machine of.
 func (r *roundTrip) leaves(of v1alpha1.Machine) {
 	manager := r.login(machinecontroller.ManagerAccount)
 	r.runs(func(ctx context.Context) { machinecontroller.RunManager(ctx, manager, metav1.NamespaceSystem) })

@@ -315,13 +315,13 @@ func (r *roundTrip) writers() map[string]func() int {
 		"operating-system-manager": {r.login(machinecontroller.ManagerAccount), func(ctx context.Context, c client.Client) int {
 			return machinecontroller.RunManager(ctx, c, metav1.NamespaceSystem)
 		}},
-		"a client that knows sets": {r.login(machinecontroller.Account), func(ctx context.Context, c client.Client) int {
+		"a client that rewrites whole MachineSets": {r.login(machinecontroller.Account), func(ctx context.Context, c client.Client) int {
 			return machinecontroller.RunSetWriter(ctx, c, metav1.NamespaceSystem)
 		}},
-		"a client that knows machines": {r.login(machinecontroller.Account), func(ctx context.Context, c client.Client) int {
+		"a client that rewrites whole Machines": {r.login(machinecontroller.Account), func(ctx context.Context, c client.Client) int {
 			return machinecontroller.RunMachineWriter(ctx, c, metav1.NamespaceSystem)
 		}},
-		"a client with a manifest": {r.author(), r.rewrites},
+		"a client that applies a whole manifest": {r.author(), r.rewrites},
 	} {
 		writes := 0
 		stop := r.runs(func(ctx context.Context) { writes = writer.run(ctx, writer.client) })

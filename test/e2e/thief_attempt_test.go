@@ -33,7 +33,7 @@ const (
 	rights stop = "RBAC, Node authorizer"
 	// validation means that the schema of a kind or the API server's own validation refuses the request.
 	validation stop = "validation"
-	// product means that the write is stored, and drover ignores its content.
+	// product means that drover itself stops the attempt: the API server stores the write, and drover ignores its content.
 	product stop = "drover"
 )
 

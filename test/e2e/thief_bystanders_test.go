@@ -33,8 +33,8 @@ const (
 	edgeAddress = "10.9.9.9"
 	keys        = "keys"
 	victimClass = "victim-class"
-	// audit is the key of a taint and of a label that an administrator has put on the author's Node. No kubelet may set
-	// that label.
+	// audit is the key of a taint and of a label that an administrator has put on the Node of the attacker, the author of Machines.
+	// No kubelet may set that label.
 	audit      = "audit"
 	auditLabel = "node-restriction.kubernetes.io/" + audit
 	// audited is the key under which the state of the taint and of the label is recorded and compared.

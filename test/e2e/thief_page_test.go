@@ -38,12 +38,12 @@ func TestTheListOfAttempts(t *testing.T) {
 		}
 		got = want
 	}
-	t.Run("docs/security.md lists exactly the attempts of the test (F-1, F-11)", func(t *testing.T) {
+	t.Run("docs/security.md lists exactly the attacks that the tests attempt (F-1, F-11)", func(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("run make generate (-attempts +page):\n%s", diff)
 		}
 	})
-	t.Run("the test makes at least 40 different attempts (F-1, F-11)", func(t *testing.T) {
+	t.Run("the tests attempt at least 40 different attacks (F-1, F-11)", func(t *testing.T) {
 		seen := map[string]bool{}
 		for _, a := range attempts() {
 			if name := string(a.by) + a.to; seen[name] {

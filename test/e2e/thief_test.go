@@ -38,10 +38,10 @@ func TestAttacksUnderThePolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	w.suffers()
-	t.Run("drover reports that the policies are in force, and later that a binding is missing (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
+	t.Run("drover reports that the policies are in force, and then that the binding of a policy is missing (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
 }
 
-func TestAttacksWithoutPolicies(t *testing.T) {
+func TestAttacksFailAlsoWithoutTheAdmissionPolicies(t *testing.T) {
 	t.Parallel()
 	newWorld(t, false).suffers()
 }
@@ -61,15 +61,15 @@ func (w *world) suffers() {
 		})
 	}
 	w.Logf("%s: %d attempts were made", time.Since(began), len(attempts()))
-	w.Run("another group gets a node during the attacks (F-14)", func(t *testing.T) { w.in(t).scales() })
-	w.Run("drover has processed every Machine of the attackers (F-4)", func(t *testing.T) { w.in(t).seen() })
+	w.Run("a group of another user gets a node during the attacks (F-14)", func(t *testing.T) { w.in(t).scales() })
+	w.Run("drover processes every Machine of the attackers (F-4)", func(t *testing.T) { w.in(t).seen() })
 	w.Logf("%s: all Machines were seen", time.Since(began))
-	w.judge("the attackers got no certificate and no resource of other users")
-	w.Run("the attackers' Machines are gone after their deletion (F-3)", func(t *testing.T) { w.in(t).clears() })
+	w.judge("after all attacks")
+	w.Run("the attackers' Machines can be deleted, and are gone afterwards (F-3)", func(t *testing.T) { w.in(t).clears() })
 	w.Logf("%s: all Machines are gone", time.Since(began))
 	delete(w.others.was, audited)
-	w.judge("no resource of other users is deleted together with the attackers' Machines")
-	w.Run("another group shrinks after the attacks (F-15)", func(t *testing.T) { w.in(t).shrinks() })
+	w.judge("after the deletion of the attackers' Machines")
+	w.Run("a group of another user can be scaled down after the attacks (F-15)", func(t *testing.T) { w.in(t).shrinks() })
 	w.Run("no credentials of other users reached the attackers' cloud, and no request reached an internal service (F-9, F-11)", func(t *testing.T) { w.in(t).keptSecrets() })
 	w.Run("no object, Event or log line has the value of a Secret (F-10)", func(t *testing.T) { w.in(t).hidSecrets() })
 	w.Run("drover was not restarted, and used less than 200 MB of memory (F-8)", func(t *testing.T) {
@@ -81,8 +81,8 @@ func (w *world) suffers() {
 }
 
 // judge checks that the state of all objects and resources of other users is the same as before the attempts.
-func (w *world) judge(name string) {
-	w.Run(name+" (F-1, F-2, F-3, F-4, F-6)", func(t *testing.T) {
+func (w *world) judge(when string) {
+	w.Run("the attackers have no certificate, and other users' objects and resources are unchanged, "+when+" (F-1, F-2, F-3, F-4, F-6)", func(t *testing.T) {
 		w := w.in(t)
 		w.decided()
 		if diff := w.others.changed(t.Context(), w); diff != "" {

@@ -44,7 +44,7 @@ type world struct {
 	author client.Client
 	// kubelet is a client with the identity of the author's own Node.
 	kubelet client.Client
-	// node is the name of the author's own Node, and own is that Node's Machine.
+	// node is the name of a Node that belongs to the author (the attacker), and own is the Machine of that Node.
 	node string
 	own  v1alpha1.Machine
 	// victim is a Machine of the other group. Its Node has the name of its server.

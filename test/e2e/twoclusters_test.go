@@ -59,11 +59,11 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 	group := badGroup{name: apart, replicas: "1"}
 	apply(t, s, apart, group.manifest(t, demo))
 	load(t, s, 1)
-	t.Run("a MachineDeployment in the control cluster becomes a node of the target cluster, on which a pod runs", func(t *testing.T) {
+	t.Run("the Machine of a MachineDeployment in the control cluster becomes a node of the target cluster, on which a pod runs", func(t *testing.T) {
 		d.in(t).awaitNodes(1)
 		d.in(t).awaitPods(1)
 	})
-	t.Run("IncreaseSize adds a node, and DeleteNodes drains and removes the named node", func(t *testing.T) {
+	t.Run("IncreaseSize adds a node, and DeleteNodes drains and removes the node that it names", func(t *testing.T) {
 		d.in(t).scale()
 	})
 	whole := time.Now()
@@ -79,7 +79,7 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 		d.awaitNodes(3)
 	})
 	s.StopDrover(0)
-	t.Run("drover asks neither cluster for the objects of the other cluster", func(t *testing.T) { d.in(t).judgeRequests(whole) })
+	t.Run("drover requests no Machines from the target cluster, and no Nodes and pods from the control cluster", func(t *testing.T) { d.in(t).judgeRequests(whole) })
 	t.Run("Events about Machines are only in the control cluster, and Events about Nodes in the target cluster", func(t *testing.T) { d.in(t).judgeEvents() })
 }
 

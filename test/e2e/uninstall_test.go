@@ -339,7 +339,7 @@ func TestUninstalling(t *testing.T) {
 		h.shell.Run(t, "docs/operations.md#uninstall")
 		h.stays(was)
 	})
-	t.Run("installing drover again replaces no Machine, and drover scales again (F-42)", func(t *testing.T) {
+	t.Run("after an uninstallation, a new installation of drover replaces no Machine and scales again (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was, made := h.look(), h.s.Cloud.CallCount("POST /servers")
 		h.s.StopDrover(0)
@@ -354,7 +354,7 @@ func TestUninstalling(t *testing.T) {
 			t.Errorf("%d servers were made for one more Machine", n)
 		}
 	})
-	t.Run("deleting a CRD without its guard policy deletes no server (F-42)", func(t *testing.T) {
+	t.Run("deleting the CRD of Machines deletes no server, even when the guard policy of the CRDs is missing (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.unguarded()
@@ -373,7 +373,7 @@ func TestUninstalling(t *testing.T) {
 			t.Errorf("the log does not say so (%v)", err)
 		}
 	})
-	t.Run("Machines, Nodes and servers are deleted when an operator allows the deletion by the annotation (F-42)", func(t *testing.T) {
+	t.Run("Machines, Nodes and servers are deleted once an operator allows that by an annotation of the deleted CRD (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.shell.Run(t, "docs/operations.md#allow-deletion")
@@ -400,7 +400,7 @@ func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 		h.held(was)
 		h.stays(was)
 	})
-	t.Run("the servers stay when the CRD of MachineSets is created again and drover restarts (F-42)", func(t *testing.T) {
+	t.Run("the servers stay when the CRD of MachineSets has been created again and drover restarts (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.kubectl("-n", "kube-system", "patch", "machinesets.cluster.k8s.io", h.set(), "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
 		h.kubectl("wait", "--for=delete", "crd/machinesets.cluster.k8s.io", "--timeout=90s")
@@ -410,7 +410,7 @@ func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 		h.stays(was)
 		h.held(was)
 	})
-	t.Run("the nodes stay for good when the finalizers of their Machines are removed (F-42)", func(t *testing.T) {
+	t.Run("the nodes and servers stay when an operator removes the finalizers of their Machines (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.s.StopDrover(0)
 		for _, m := range was.machines {
@@ -423,7 +423,7 @@ func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 			t.Errorf("%d servers, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("a new Machine adopts the server that its annotation for adoption names (F-1, F-42)", func(t *testing.T) {
+	t.Run("a Machine that an operator creates adopts the server that its annotation names (F-1, F-42)", func(t *testing.T) {
 		h := h.in(t)
 		for _, before := range was.machines {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name, Labels: map[string]string{"restored": "yes"}}, Spec: before.Spec}
@@ -438,7 +438,7 @@ func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 			t.Errorf("%d servers were made, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("the commands of docs/operations.md remove drover together with the nodes (F-42)", func(t *testing.T) {
+	t.Run("the commands of docs/operations.md for an uninstallation with the nodes remove drover and the nodes (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.shell.Run(t, "docs/operations.md#uninstall-with-nodes")
 		h.gone(was.nodes)

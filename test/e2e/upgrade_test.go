@@ -84,14 +84,14 @@ func TestUpgrading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("drover scales with the CRDs of an older version, and stops writing afterwards", func(t *testing.T) {
+	t.Run("drover scales a group with the CRDs of an older version, and then stops writing", func(t *testing.T) {
 		h := h.in(t)
 		h.begin()
 		h.scale(3)
 		h.scale(2)
 		h.rests()
 	})
-	t.Run("applying the manifests during a scale-up replaces no Machine and creates no server twice", func(t *testing.T) {
+	t.Run("applying the new manifests during a scale-up replaces no Machine and creates no server twice", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -104,7 +104,7 @@ func TestUpgrading(t *testing.T) {
 			t.Errorf("drover was started again: it runs since %s, and ran since %s (%v)", now, began, err)
 		}
 	})
-	t.Run("the new version of drover fills the fields that the old CRDs lacked", func(t *testing.T) {
+	t.Run("after the upgrade of the CRDs, drover fills the fields that the old CRDs lacked", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -113,7 +113,7 @@ func TestUpgrading(t *testing.T) {
 		h.complete()
 		h.untouched(was, made)
 	})
-	t.Run("the fields that an older drover drops are restored", func(t *testing.T) {
+	t.Run("drover restores the fields that a client of an older version drops", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()

@@ -105,7 +105,7 @@ func write(t *testing.T, path, content string, mode os.FileMode) {
 	}
 }
 
-func TestUserDataIsValid(t *testing.T) {
+func TestOtherProgramsAcceptTheUserData(t *testing.T) {
 	for name, in := range inputs() {
 		t.Run(name, func(t *testing.T) {
 			userData, err := in.Render()
@@ -125,7 +125,7 @@ func TestUserDataIsValid(t *testing.T) {
 				write(t, filepath.Join(root, path), content, mode)
 			}
 			if in.Provider.OperatingSystem == "ubuntu" {
-				t.Run("cloud-init accepts the user data", func(t *testing.T) {
+				t.Run("cloud-init schema accepts the user data", func(t *testing.T) {
 					file := filepath.Join(t.TempDir(), "user-data")
 					write(t, file, string(userData), 0o600)
 					run(t, "cloud-init", "schema", "--config-file", file)
@@ -161,7 +161,7 @@ func TestTheKubeletAcceptsItsConfiguration(t *testing.T) {
 			run(t, program, file)
 		})
 	}
-	t.Run("a configuration with a wrong value is refused", func(t *testing.T) {
+	t.Run("a configuration with maxPods -1 is refused, so the check detects wrong values", func(t *testing.T) {
 		file := filepath.Join(dir, "wrong.yaml")
 		write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n", 0o600)
 		if out, err := exec.CommandContext(t.Context(), program, file).CombinedOutput(); err == nil || !strings.Contains(string(out), "maxPods") {

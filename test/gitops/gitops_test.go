@@ -28,7 +28,7 @@ func TestWhatOtherWritersDoToTheAutoscalersSize(t *testing.T) {
 	without, same := step{-1, 3, false}, step{4, 4, false}
 	t.Run("Flux keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-without", without) })
 	t.Run("Flux resets the autoscaler's size to the size of the manifest (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-same", same) })
-	t.Run("Flux keeps the autoscaler's size under an ignore rule although the manifest names a size (CA-C60)", func(t *testing.T) {
+	t.Run("Flux keeps the autoscaler's size although the manifest names a size, when a rule ignores that field (CA-C60)", func(t *testing.T) {
 		w.in(t).flux("flux-ignored", step{4, 3, false}, jsondiff.IgnoreRule{Paths: ours, Selector: &jsondiff.Selector{Kind: "MachineDeployment"}})
 	})
 	t.Run("Flux with ssa: IfNotPresent changes nothing after it has created the object (CA-C60)", func(t *testing.T) { w.in(t).fluxIfNotPresent("flux-once") })
@@ -44,11 +44,11 @@ func TestWhatOtherWritersDoToTheAutoscalersSize(t *testing.T) {
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
 		"helm-without": {without, []string{"--server-side=true"}},
 	} {
-		t.Run(fmt.Sprintf("Helm's upgrade of chart %s with %v and replicas %d leads to size %d (CA-C60)", name, row.flags, row.replicas, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
+		t.Run(fmt.Sprintf("helm upgrade of the chart %s with %v and replicas %d in the manifest results in the size %d (CA-C60)", name, row.flags, row.replicas, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
 	}
-	t.Run("Terraform's request with computed fields keeps the autoscaler's size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
-	t.Run("Terraform's request with a size is refused unless it is forced (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-same", "Terraform", step{4, 3, true}) })
-	t.Run("Argo CD's server-side apply forces the size of the manifest (CA-C60)", func(t *testing.T) {
+	t.Run("Terraform keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
+	t.Run("Terraform gets a conflict and changes nothing when the manifest names a size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-same", "Terraform", step{4, 3, true}) })
+	t.Run("Argo CD's server-side apply resets the autoscaler's size to the size of the manifest (CA-C60)", func(t *testing.T) {
 		w.in(t).apply("argo-same", "argocd-controller", same, client.ForceOwnership)
 	})
 }

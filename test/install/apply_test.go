@@ -45,9 +45,9 @@ func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string
 }
 
 func TestTheAPIServerAcceptsEveryVariantOfTheCharts(t *testing.T) {
-	t.Run("the chart drover-crds", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
+	t.Run("the API server accepts the chart drover-crds", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
 	for _, v := range variants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("the API server accepts the chart drover with "+v.name, func(t *testing.T) {
 			manifests := template(t, "drover", append(append([]string{}, image...), v.values...)...)
 			tried(t, manifests)
 			objects := decode(t, manifests)

@@ -89,7 +89,7 @@ func TestTheDockerfileBuildsDrover(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the base image has no shell, and the user is not root", func(t *testing.T) {
+	t.Run("the Dockerfile has a base image without a shell, and a user that is not root", func(t *testing.T) {
 		dockerfile := readFile(t, "Dockerfile")
 		for _, want := range []string{"\nFROM gcr.io/distroless/static-debian12:nonroot\n", "\nUSER 65532:65532\n"} {
 			if !strings.Contains(dockerfile, want) {

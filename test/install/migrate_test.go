@@ -30,27 +30,27 @@ func TestTheMigrationPagesHelmCommandsWork(t *testing.T) {
 	kubectl("apply", "-f", "../../deploy/testdata/open-crds.yaml")
 	shell := doccommands.NewShell(t, legacy.Kubeconfig, filepath.Dir(binary))
 	read := map[string][]string{
-		"the type of Machine's status":         {"crd", "machines.cluster.k8s.io", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.status.type}"},
-		"replicas":                             {"-n", namespace, "deployment", "drover", "-o", "jsonpath={.spec.replicas}"},
-		"who may write statuses beside drover": {"clusterrolebinding", "drover:machine-status:machine-controller", "--ignore-not-found", "-o", "jsonpath={.subjects[*].name}"},
-		"replicas of the autoscaler":           {"-n", "kube-system", "deployment", "cluster-autoscaler", "--ignore-not-found", "-o", "jsonpath={.spec.replicas}"},
+		"the commands set the type of the field status in the CRD of Machines": {"crd", "machines.cluster.k8s.io", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.status.type}"},
+		"the commands set the replicas of the Deployment drover":               {"-n", namespace, "deployment", "drover", "-o", "jsonpath={.spec.replicas}"},
+		"the commands bind the account that may write statuses like drover":    {"clusterrolebinding", "drover:machine-status:machine-controller", "--ignore-not-found", "-o", "jsonpath={.subjects[*].name}"},
+		"the commands set the replicas of the Deployment cluster-autoscaler":   {"-n", "kube-system", "deployment", "cluster-autoscaler", "--ignore-not-found", "-o", "jsonpath={.spec.replicas}"},
 	}
 	for _, step := range []struct {
 		block string
 		want  map[string]string
 	}{
 		{"docs/migrate-from-machine-controller.md#helm-install", map[string]string{
-			"the type of Machine's status": "object", "replicas": "0", "who may write statuses beside drover": "machine-controller",
+			"the commands set the type of the field status in the CRD of Machines": "object", "the commands set the replicas of the Deployment drover": "0", "the commands bind the account that may write statuses like drover": "machine-controller",
 		}},
-		{"docs/migrate-from-machine-controller.md#helm-start", map[string]string{"replicas": "2", "replicas of the autoscaler": ""}},
+		{"docs/migrate-from-machine-controller.md#helm-start", map[string]string{"the commands set the replicas of the Deployment drover": "2", "the commands set the replicas of the Deployment cluster-autoscaler": ""}},
 		{"docs/migrate-from-machine-controller.md#helm-tidy", map[string]string{
-			"replicas": "2", "who may write statuses beside drover": "", "replicas of the autoscaler": "1",
+			"the commands set the replicas of the Deployment drover": "2", "the commands bind the account that may write statuses like drover": "", "the commands set the replicas of the Deployment cluster-autoscaler": "1",
 		}},
 	} {
 		shell.Run(t, step.block)
 		for what, want := range step.want {
 			if got := kubectl(append([]string{"get"}, read[what]...)...); got != want {
-				t.Errorf("after %s %s: got %q, want %q", step.block, what, got, want)
+				t.Errorf("after %s, %s: got %q, want %q", step.block, what, got, want)
 			}
 		}
 	}

@@ -29,9 +29,9 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 		chart []*unstructured.Unstructured
 		dirs  []string
 	}{
-		{"the chart drover-crds equals deploy/crds", decode(t, template(t, "drover-crds")), []string{"crds"}},
-		{"the chart drover equals deploy", rendered(t), []string{"."}},
-		{"the chart drover with a separate autoscaler equals deploy and deploy/cluster-autoscaler", rendered(t, "--set=autoscaler.mode=separate"), []string{".", "cluster-autoscaler"}},
+		{"the chart drover-crds renders the same objects as the kustomization deploy/crds", decode(t, template(t, "drover-crds")), []string{"crds"}},
+		{"the chart drover renders the same objects as the kustomization deploy", rendered(t), []string{"."}},
+		{"the chart drover with a separate autoscaler renders the same objects as deploy and deploy/cluster-autoscaler", rendered(t, "--set=autoscaler.mode=separate"), []string{".", "cluster-autoscaler"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var objects []*unstructured.Unstructured
@@ -43,7 +43,7 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the chart renders the ClusterRoleBinding of deploy/machine-controller when drover runs beside machine-controller", func(t *testing.T) {
+	t.Run("with machineController.installed=true the chart renders the ClusterRoleBinding of deploy/machine-controller", func(t *testing.T) {
 		want := "ClusterRoleBinding drover:machine-status:machine-controller"
 		if _, has := byID(rendered(t, "--set=machineController.installed=true"))[want]; !has {
 			t.Errorf("there is no %s", want)
@@ -51,15 +51,15 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 	})
 }
 
-func TestOnlyADroverThatMakesCertificatesMayWriteSecretsOfItsNamespace(t *testing.T) {
+func TestDroverMayWriteSecretsOnlyWhenItMakesItsOwnCertificates(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		value string
 		may   bool
 	}{
-		{"drover may write Secrets with tls.mode=self", "--set=tls.mode=self", true},
-		{"drover may not write Secrets with tls.mode=secret", "--set=tls.mode=secret", false},
-		{"drover may not write Secrets with an autoscaler in its pod", "--set=autoscaler.mode=sidecar", false},
+		{"with tls.mode=self drover may write Secrets of its namespace", "--set=tls.mode=self", true},
+		{"with tls.mode=secret drover may not write Secrets of its namespace", "--set=tls.mode=secret", false},
+		{"with autoscaler.mode=sidecar drover may not write Secrets of its namespace", "--set=autoscaler.mode=sidecar", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			objects := byID(rendered(t, row.value))
@@ -72,7 +72,7 @@ func TestOnlyADroverThatMakesCertificatesMayWriteSecretsOfItsNamespace(t *testin
 	}
 }
 
-func TestTheAutoscalersSelectorDoesNotDependOnThePodName(t *testing.T) {
+func TestTheSelectorOfTheAutoscalersDeploymentIgnoresTheValuePodName(t *testing.T) {
 	d := deploymentOf(t, rendered(t, "--set=autoscaler.mode=separate", "--set=autoscaler.podName=other"), "cluster-autoscaler")
 	want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
 	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
@@ -130,21 +130,21 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		values []string
 		says   string
 	}{
-		{"no image", nil, "image.repository is empty"},
-		{"a misspelt key", []string{image[0], "--set=replica=3"}, "replica"},
-		{"a misspelt key inside of tls", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
-		{"an unknown mode of TLS", []string{image[0], "--set=tls.mode=none"}, "mode"},
-		{"an unknown mode of the autoscaler", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
-		{"a flag without its dashes", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
+		{"values without an image", nil, "image.repository is empty"},
+		{"a misspelt key of the values", []string{image[0], "--set=replica=3"}, "replica"},
+		{"a misspelt key of the values below tls", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
+		{"an unknown value of tls.mode", []string{image[0], "--set=tls.mode=none"}, "mode"},
+		{"an unknown value of autoscaler.mode", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
+		{"a flag without its dashes in extraArgs", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
 		{"replicas that are not a number", []string{image[0], "--set-string=replicas=two"}, "replicas"},
-		{"an issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
-		{"an Issuer of one namespace for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
-		{"a CA that the chart creates for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
-		{"the release's namespace as a namespace for Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
-		{"allowed clients that lack the client for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
-		{"an unknown value of the chart of CRDs", nil, "additional"},
+		{"a cert-manager issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
+		{"a cert-manager Issuer, which serves one namespace, for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
+		{"a CA that the chart creates in one namespace for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"the namespace of drover as a namespace of Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
+		{"a list tls.allowedClients without the autoscaler, for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
+		{"a key that is unknown to the chart of the CRDs", nil, "additional"},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		t.Run("the chart refuses "+row.name, func(t *testing.T) {
 			args := append([]string{"template", "drover", filepath.Join(charts, "drover"), "--namespace=" + namespace}, row.values...)
 			if strings.HasSuffix(row.name, "CRDs") {
 				args = []string{"template", "drover-crds", filepath.Join(charts, "drover-crds"), "--set=keep=false"}
@@ -165,7 +165,7 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("every flag of drover exists in the chart with "+v.name, func(t *testing.T) {
 			for _, arg := range containerOf(t, rendered(t, v.values...), "drover", "drover").Args {
 				if name, _, _ := strings.Cut(arg, "="); !slices.Contains(known, name) {
 					t.Errorf("drover has no flag %s", name)
@@ -184,7 +184,7 @@ func TestTheAutoscalerGetsTheRecommendedFlags(t *testing.T) {
 			t.Errorf("flags (-file +chart):\n%s", diff)
 		}
 	})
-	t.Run("the chart with an autoscaler in drover's pods has the recommended flags, followed by the flags of the values", func(t *testing.T) {
+	t.Run("the chart with an autoscaler in drover's pods has the recommended flags, followed by autoscaler.extraArgs", func(t *testing.T) {
 		got := containerOf(t, rendered(t, "--set=autoscaler.mode=sidecar", "--set=autoscaler.extraArgs={--expander=priority}"), "drover", "cluster-autoscaler").Args
 		if diff := cmp.Diff(append(slices.Clone(want), "--expander=priority"), got); diff != "" {
 			t.Errorf("flags (-file +chart):\n%s", diff)

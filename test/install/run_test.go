@@ -235,12 +235,12 @@ func (s *site) separate() {
 	s.Shell.Run(s.T, "docs/install.md#first-nodes")
 	s.awaitNodes(2)
 	autoscaler := newPod(s.T, s.Cluster, metav1.NamespaceSystem, "cluster-autoscaler")
-	s.Run("the autoscaler calls drover with the certificate of its Secret", func(t *testing.T) {
+	s.Run("the autoscaler can scale drover's group with the certificate of its Secret", func(t *testing.T) {
 		s := s.in(t)
 		s.grows(autoscaler.overTLS(p.ports[8086], "drover.drover.svc"))
 		s.awaitNodes(3)
 	})
-	s.Run("the autoscaler's configuration has the address of drover's Service", func(t *testing.T) {
+	s.Run("the cloud config of the autoscaler has the address of drover's Service", func(t *testing.T) {
 		if got := autoscaler.address(); got != "drover.drover.svc:8086" {
 			t.Errorf("got %s", got)
 		}
@@ -257,7 +257,7 @@ func (s *site) sidecar() {
 	p := newPod(s.T, s.Cluster, namespace, "drover")
 	stop := p.start("drover", drover)
 	p.ready("drover")
-	s.Run("an autoscaler in the same pod calls drover over the socket after an upgrade", func(t *testing.T) {
+	s.Run("after an upgrade to an autoscaler in drover's pod, the autoscaler can scale drover's group without TLS", func(t *testing.T) {
 		s := s.in(t)
 		s.grows(p.dial(p.address(), insecure.NewCredentials()))
 		s.awaitNodes(4)
@@ -275,7 +275,7 @@ func (s *site) realAutoscaler(p *pod) {
 	if binary == "" {
 		return
 	}
-	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and may make all of its requests", func(t *testing.T) {
+	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and no request of it is forbidden", func(t *testing.T) {
 		stop := p.start("cluster-autoscaler", binary, "--address="+p.ports[8085])
 		p.answers("http://" + p.ports[8085] + "/health-check")
 		s := s.in(t)
@@ -312,7 +312,7 @@ func (s *site) uninstalled() {
 			t.Errorf("Machines are being deleted: %s", out)
 		}
 	})
-	s.Run("the commands of the README install drover again (F-42)", func(t *testing.T) { s.Shell.Run(t, "README.md#install") })
+	s.Run("the commands of the README install drover again after helm uninstall (F-42)", func(t *testing.T) { s.Shell.Run(t, "README.md#install") })
 }
 
 // stoppedAndStarted stops and starts drover and the autoscaler with the commands of docs/operations.md.

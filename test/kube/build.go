@@ -22,8 +22,8 @@ const (
 	progressEvery  = 15 * time.Second
 )
 
-// buildFlags determine the contents of the binary, together with the module's files. grpcnotrace lets the linker drop
-// unused methods, as in the releases.
+// buildFlags are the flags of go build. With the tag grpcnotrace, which the releases of Kubernetes use too, the linker can remove
+// unused methods.
 var buildFlags = []string{"-trimpath", "-tags", "grpcnotrace"}
 
 // cached returns the folder with the binaries built from source. It builds them first unless an earlier call has done
@@ -102,7 +102,7 @@ func requiredVersion(gomod []byte, module string) string {
 	return ""
 }
 
-// done reports whether the build is complete: the folder gets its final name last.
+// done reports whether the build is complete. A folder receives its final name only when all binaries are built.
 func (b build) done() bool {
 	_, err := os.Stat(filepath.Join(b.dir, buildName))
 	return err == nil

@@ -41,7 +41,7 @@ type Cluster struct {
 	options     Options
 	// apiServerArgs are the arguments of kube-apiserver.
 	apiServerArgs []string
-	release       func() // unlocks the owner file of the folder
+	release       func() // unlocks the file by which other processes see that Dir is in use
 	stop          sync.Once
 }
 

@@ -15,10 +15,11 @@ const (
 	frontProxy   = "front-proxy-client"
 	serviceRange = "10.96.0.0/16"
 	podRange     = "10.244.0.0/16"
-	// The rates of the components' own clients are so high that no test waits for their limits.
+	// clientQPS and clientBurst are the rate limits of the components' own clients. They are so high that no test
+	// waits for them.
 	clientQPS, clientBurst = "5000", "10000"
 	kwokUser               = "drover-test-kwok"
-	// coreProcesses are etcd and the API server.
+	// coreProcesses is the number of processes that every cluster has: etcd and the API server.
 	coreProcesses = 2
 )
 
@@ -30,7 +31,7 @@ omitStages: [RequestReceived, ResponseStarted]
 rules: [{level: Metadata}]
 `
 
-// writeFiles writes the configuration files that the components read, other than keys.
+// writeFiles writes the configuration files and the kubeconfigs that the components read.
 func (c *Cluster) writeFiles() error {
 	for name, data := range map[string]string{"audit-policy.yaml": auditPolicy, "kwok.yaml": kwokConfiguration} {
 		if err := os.WriteFile(c.path(name), []byte(data), 0o600); err != nil {
@@ -44,7 +45,7 @@ func (c *Cluster) writeFiles() error {
 	)
 }
 
-// writeIdentity writes the client certificate of a component.
+// writeIdentity writes a component's kubeconfig, with a client certificate for the user and the groups.
 func (c *Cluster) writeIdentity(component Component, user string, groups ...string) error {
 	config, err := c.ConfigForUser(user, groups...)
 	if err != nil {
@@ -120,7 +121,7 @@ func (c *Cluster) apiServerFlags(o Options) []string {
 	flags := []string{
 		"--etcd-servers=" + c.EtcdURL(),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.api),
-		// The reconciler would publish the server's address, and it refuses loopback addresses.
+		// The endpoint reconciler is off, because it would fail: it refuses to publish a loopback address.
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + serviceRange,
 		"--tls-cert-file=" + c.pki("apiserver.crt"), "--tls-private-key-file=" + c.pki("apiserver.key"),
 		"--client-ca-file=" + c.pki("ca.crt"),
@@ -132,11 +133,12 @@ func (c *Cluster) apiServerFlags(o Options) []string {
 		"--proxy-client-cert-file=" + c.pki("front-proxy.crt"), "--proxy-client-key-file=" + c.pki("front-proxy.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--enable-bootstrap-token-auth", "--allow-privileged",
-		// A rotated log would lose requests from the count. No test writes 10 GB.
+		// The log must not be rotated, because tests count the requests in it. No test writes 10 GB.
 		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog, "--audit-log-maxsize=10000",
 	}
 	if !o.has(ControllerManager) {
-		// Without kube-controller-manager, nothing creates the service account that every pod would need.
+		// The plugin ServiceAccount refuses pods without a service account, and only kube-controller-manager creates
+		// service accounts.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
 	return append(flags, o.APIServerFlags...)

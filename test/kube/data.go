@@ -34,8 +34,8 @@ func (c *Cluster) RestoreData(ctx context.Context, dir string) error {
 	return c.startAgain(ctx)
 }
 
-// RemoveData makes the cluster a new one with the old addresses and keys, and returns when it serves. Afterwards etcd
-// holds only what Start creates.
+// RemoveData replaces the cluster with a new one that has the same addresses and keys, and returns when the new one
+// serves. Afterwards etcd holds only what Start creates.
 func (c *Cluster) RemoveData(ctx context.Context) error {
 	if err := c.removeData(); err != nil {
 		return fmt.Errorf("removing what etcd holds: %w", err)

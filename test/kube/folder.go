@@ -13,10 +13,10 @@ const (
 	ownerFile   = "owner"
 )
 
-// OwnFolder creates a folder for a caller who removes it at the end. With a non-empty wanted, that is the folder, which
-// must be empty. Otherwise it is a new folder under the system's temporary folder whose name begins with prefix. The
-// folder's owner file is locked until release or the end of the process. An unlocked owner file shows that the owner of
-// a temporary folder was killed, and the next call with the prefix removes that folder.
+// OwnFolder creates a folder for a caller, which removes it at the end. The folder is wanted, which must be empty if it
+// exists. If wanted is "", it is a new folder under the system's temporary folder, and its name begins with prefix. The
+// folder's owner file is locked until release is called or the process ends. A temporary folder whose owner file is not
+// locked belongs to a process that was killed; the next call with the same prefix removes it.
 func OwnFolder(wanted, prefix string) (dir string, release func(), err error) {
 	if wanted == "" {
 		sweep(os.TempDir(), prefix)
@@ -67,8 +67,8 @@ func own(dir string) (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// sweep removes the folders of processes that were killed. It leaves a folder that it cannot remove, because that is not
-// a reason to refuse a new one.
+// sweep removes the folders of processes that were killed. It ignores errors, because they must not prevent the creation
+// of a new folder.
 func sweep(temp, prefix string) {
 	owners, err := filepath.Glob(filepath.Join(temp, prefix+"*", ownerFile))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheFolderOfAKilledOwnerIsDeletedByTheNextOwner(t *testing.T) {
+func TestTheFolderOfAKilledProcessIsDeletedByTheNextProcess(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	killed, release, err := OwnFolder("", "swept-")
 	if err != nil {
@@ -28,9 +28,9 @@ func TestTheFolderOfAKilledOwnerIsDeletedByTheNextOwner(t *testing.T) {
 		t.Errorf("%s is still there", killed)
 	}
 	sweep(os.TempDir(), "swept-")
-	for name, dir := range map[string]string{"of a living owner": living, "of another prefix": other} {
+	for name, dir := range map[string]string{"the folder of a living owner is kept": living, "the folder with another prefix is kept": other} {
 		if _, err := os.Stat(dir); err != nil {
-			t.Errorf("the folder %s: %v", name, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

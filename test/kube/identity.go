@@ -33,8 +33,8 @@ func (c *Cluster) ConfigForUser(user string, groups ...string) (*rest.Config, er
 	return c.ConfigForCert(cert, key), nil
 }
 
-// ConfigForNobody returns a client configuration without an identity. No configuration of a Cluster
-// limits the client's rate.
+// ConfigForNobody returns a client configuration without an identity. Like the other configurations of a Cluster, it
+// sets no rate limit.
 func (c *Cluster) ConfigForNobody() *rest.Config {
 	return &rest.Config{Host: c.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Component is an optional part of a control plane. etcd and kube-apiserver always start. Its value is the name of its
-// binary.
+// Component is the name of the binary of an optional part of a control plane. etcd and kube-apiserver are not
+// optional: they always start.
 type Component string
 
 const (
@@ -44,8 +44,8 @@ type Options struct {
 	Dir string
 	// Components are started in addition to etcd and kube-apiserver. Nil means only etcd and kube-apiserver.
 	Components []Component
-	// APIServerFlags are appended to kube-apiserver's own flags, so that they take precedence. Start refuses the flags
-	// that it depends on.
+	// APIServerFlags are appended to kube-apiserver's own flags, so that they take precedence. Start returns an error
+	// for a flag on whose value the package itself depends.
 	APIServerFlags []string
 	// Prepare, when set, is called when the API server serves and before the other components start. A controller
 	// manager that finds the CRDs at its start collects garbage of their kinds from the beginning; it discovers later

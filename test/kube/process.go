@@ -87,7 +87,7 @@ func exitReason(err error) string {
 // ask sends SIGTERM to the whole process group.
 func (p *process) ask() { p.signal(syscall.SIGTERM) }
 
-// endBy returns when the process has ended. After patience it kills the process group.
+// endBy returns when the process has ended. If the process still runs at the given time, endBy kills its process group.
 func (p *process) endBy(patience time.Time) {
 	select {
 	case <-p.ended:

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestTheErrorOfTheStartNamesAPortThatIsInUse(t *testing.T) {
+func TestTheErrorOfAFailedStartNamesThePortThatIsInUse(t *testing.T) {
 	bin, err := Binaries(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestAProcessGetsAGracePeriodBeforeItIsKilled(t *testing.T) {
 
 func TestTheLastTwoLinesOfALogAreReturned(t *testing.T) {
 	for name, test := range map[string]struct{ log, want string }{
-		"only the last two lines are returned when the log is longer": {"a\nb\nc\n", "b\nc"},
-		"the whole log is returned when the log is shorter":           {"a\n", "a"},
+		"only the last two lines are returned when the log has three": {"a\nb\nc\n", "b\nc"},
+		"the whole log is returned when it has one line":              {"a\n", "a"},
 		"nothing is returned when the log is empty":                   {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,22 +40,22 @@ type joining struct {
 	node  kubernetes.Interface // client with the certificate of node A, once it has one
 }
 
-func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
+func TestNodesOfATestClusterJoinByTokenAndRunPods(t *testing.T) {
 	c := kube.ForTest(t, kube.Options{Components: kube.All()})
 	j := &joining{Cluster: c, admin: clientFor(t, c.Config)}
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T)
 	}{
-		{"all components of the control plane are ready", j.serves},
-		{"a pod stays Pending without a node", j.podStaysPending},
-		{"anybody may read the ConfigMap cluster-info, which has the server and its CA, and no user", j.clusterInfoIsPublic},
-		{"a bootstrap token may request a certificate, and no component approves the request", j.tokenAsks},
-		{"a request that is approved gets a certificate", j.approvedIsSigned},
-		{"no component approves the renewal of a certificate", j.renewalIsNotApproved},
-		{"a node may not touch another node", j.nodeMayNotTouchAnother},
-		{"kwok runs and deletes the pods of a node with kwok's annotation", j.kwokRunsPods},
-		{"kwok writes to no node and no lease", j.kwokLeavesNodesAlone},
+		{"all components of the test's control plane are ready", j.serves},
+		{"a pod stays Pending while there is no node", j.podStaysPending},
+		{"anyone may read the ConfigMap cluster-info, whose kubeconfig has the server and its CA, and no user", j.clusterInfoIsPublic},
+		{"a bootstrap token may request a node's certificate, and no component approves the request", j.tokenAsks},
+		{"a node's certificate is issued once its request is approved", j.approvedIsSigned},
+		{"no component approves a request for the renewal of a node's certificate", j.renewalIsNotApproved},
+		{"a node may neither create nor change another node, and may not read a bootstrap token", j.nodeMayNotTouchAnother},
+		{"kwok plays the kubelet: it runs and deletes the pods of a node with kwok's annotation", j.kwokRunsPods},
+		{"kwok writes only to pods, not to nodes and leases", j.kwokLeavesNodesAlone},
 	} {
 		if !t.Run(step.name, step.run) {
 			t.FailNow() // the later steps depend on the earlier ones

@@ -37,16 +37,16 @@ func TestOneErrorNamesEveryMissingBinary(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+func TestInvalidOptionsOfATestClusterAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		options kube.Options
 		want    string
 	}{
-		"an unknown component": {
+		"an unknown component is refused": {
 			kube.Options{Components: []kube.Component{"kube-proxy"}},
 			`unknown component "kube-proxy" in Options.Components: use some of [kube-controller-manager kube-scheduler kwok]`,
 		},
-		"a flag that sets the API server's port": {
+		"a flag that sets the API server's port is refused": {
 			kube.Options{APIServerFlags: []string{"--v=2", "--secure-port=6443"}},
 			"--secure-port in Options.APIServerFlags: Start chooses that itself, leave it out",
 		},

@@ -21,19 +21,19 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// TestTheLifeOfACluster uses one control plane for all of its subtests, because starting one takes seconds.
-func TestTheLifeOfACluster(t *testing.T) {
+// TestATestClusterCanBeRestartedRestoredAndStopped uses one control plane for all of its subtests, because starting one takes seconds.
+func TestATestClusterCanBeRestartedRestoredAndStopped(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	c := kube.ForTest(t, kube.Options{Dir: dir, Components: []kube.Component{kube.ControllerManager}})
 	t.Run("the audit log distinguishes successful writes from refused writes and from reads", func(t *testing.T) { auditCounts(t, c) })
 	t.Run("a restarted API server keeps its objects", func(t *testing.T) { restartKeeps(t, c) })
-	t.Run("etcd's data is saved, restored and removed", func(t *testing.T) { dataIsRestored(t, c) })
+	t.Run("the data of etcd can be saved, restored and removed", func(t *testing.T) { dataIsRestored(t, c) })
 	t.Run("a second cluster in the same folder is refused", func(t *testing.T) {
 		if _, err := kube.Start(t.Context(), kube.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "is not empty") {
 			t.Errorf("a second cluster in the same folder: %v, want a refusal", err)
 		}
 	})
-	t.Run("Stop leaves no process and no folder", func(t *testing.T) {
+	t.Run("Stop ends every process of the cluster and deletes its folder", func(t *testing.T) {
 		pids := c.Pids()
 		if len(pids) != 3 {
 			t.Errorf("%d processes run, want etcd, kube-apiserver and kube-controller-manager", len(pids))

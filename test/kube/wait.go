@@ -55,7 +55,7 @@ func (c *Cluster) tail(component string) []byte {
 	return nil
 }
 
-// apiServerReady succeeds when the API server reports that everything it starts has started.
+// apiServerReady returns a probe that succeeds when kube-apiserver reports that it is ready.
 func (c *Cluster) apiServerReady() probe {
 	return func(ctx context.Context) error {
 		client, err := c.client()
@@ -67,7 +67,7 @@ func (c *Cluster) apiServerReady() probe {
 	}
 }
 
-// listens succeeds when a process listens on a loopback port.
+// listens returns a probe that succeeds when a process listens on a loopback port.
 func listens(port int) probe {
 	return func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", local(port))
@@ -78,7 +78,7 @@ func listens(port int) probe {
 	}
 }
 
-// defaultAccount succeeds when the API server admits pods in the namespace "default".
+// defaultAccount returns a probe that succeeds when the namespace "default" has its service account, which pods need.
 func (c *Cluster) defaultAccount() probe {
 	return func(ctx context.Context) error {
 		client, err := c.client()

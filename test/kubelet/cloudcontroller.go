@@ -108,7 +108,7 @@ func uninitialized(n *corev1.Node) bool {
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
 
-// labelsOf returns the labels of a server's Node, with their newer and their older names.
+// labelsOf returns the labels of a server's Node, each under its current key and its deprecated key.
 func labelsOf(s Server) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: s.Flavor, corev1.LabelInstanceType: s.Flavor,

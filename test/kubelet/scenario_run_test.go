@@ -36,11 +36,11 @@ func metadataService(t *testing.T, id, userData string) string {
 	return service.URL
 }
 
-func TestTheConsoleShowsWhyAServerCannotJoin(t *testing.T) {
+func TestTheConsoleShowsWhyAServerCannotJoinTheCluster(t *testing.T) {
 	for name, c := range map[string]struct{ id, userData, want string }{
 		"the console shows that the metadata service refuses another server's data": {"other", "#cloud-config\n", "fetching instance metadata: /openstack/latest/meta_data.json answers 404"},
 		"the console names a file that the user data lacks":                         {"i1", "#cloud-config\nwrite_files: []\n", BootstrapFile + ": the user data writes no such file"},
-		"the console shows how unknown user data begins":                            {"i1", "hello", `begins with "hello"`},
+		"the console shows the beginning of user data in an unknown format":         {"i1", "hello", `begins with "hello"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var console []string
@@ -115,7 +115,7 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) 
 	}
 }
 
-func TestWhichUnitsPrintToTheConsole(t *testing.T) {
+func TestWhatTheConsoleShowsOfSystemdUnits(t *testing.T) {
 	files := map[string]string{
 		unitFolder + setupUnit:   "[Unit]\nDescription=Setup\n[Service]\nExecStart=/opt/setup\n",
 		unitFolder + kubeletUnit: "[Service]\nExecStart=/opt/bin/kubelet --config=x\n",
@@ -126,10 +126,10 @@ func TestWhichUnitsPrintToTheConsole(t *testing.T) {
 		output string
 		want   []string
 	}{
-		"the console shows only systemd's message when a setup failed that prints to the journal (F-53)": {"journal", []string{
+		"when a setup unit that prints only to the journal fails, the console shows only systemd's message (F-53)": {"journal", []string{
 			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
 		}},
-		"the console shows why a setup failed that prints to journal and console (F-53)": {"journal+console", []string{
+		"when a setup unit that prints to journal and console fails, the console shows the reason (F-53)": {"journal+console", []string{
 			"setup: 404", "setup: downloading https://dl.k8s.io/release/v1.37.1/bin/linux/amd64/kubelet failed",
 			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
 		}},
@@ -151,7 +151,7 @@ func TestWhichUnitsPrintToTheConsole(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the console shows the kubelet's lines from the report unit until the kubelet has joined (F-53)", func(t *testing.T) {
+	t.Run("until the kubelet has joined the cluster, the report unit prints its last lines to the console (F-53)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var console []string
 			o := Options{Console: func(line string) { console = append(console, line) }}.withDefaults()

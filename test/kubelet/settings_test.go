@@ -30,7 +30,7 @@ kubeReserved: {cpu: 100m, memory: 200Mi}
 	"/opt/install": "KUBELET_VERSION=1.37.1\nPROVIDER_ID_PREFIX=openstack:///\n",
 }
 
-func TestSettingsAreReadFromUserData(t *testing.T) {
+func TestTheKubeletsSettingsAreReadFromUserData(t *testing.T) {
 	s, err := readSettings(&Boot{Files: goodFiles}, identity{Name: "server-name", UUID: "0a1b"})
 	if err != nil {
 		t.Fatal(err)
@@ -52,17 +52,17 @@ func TestSettingsAreReadFromUserData(t *testing.T) {
 	}
 }
 
-func TestTheErrorNamesTheFileWithInvalidSettings(t *testing.T) {
+func TestInvalidSettingsAreRefusedWithTheNameOfTheirFile(t *testing.T) {
 	for name, c := range map[string]struct{ path, content, want string }{
-		"no bootstrap kubeconfig":      {BootstrapFile, "", "the user data writes no such file"},
-		"no CA":                        {CAFile, "", "the user data writes no such file"},
-		"no kubelet configuration":     {ConfigFile, "", "the user data writes no such file"},
-		"no arguments":                 {ArgsFile, "", "the user data writes no such file"},
-		"an unknown kubelet setting":   {ConfigFile, "clusterDSN: [10.0.0.1]\n", `unknown field "clusterDSN"`},
-		"a kubeconfig without a token": {BootstrapFile, strings.ReplaceAll(goodFiles[BootstrapFile], "token: abcdef.0123456789abcdef", "username: x"), "it holds no token"},
-		"a label that the API server refuses": {ArgsFile, "KUBELET_EXTRA_ARGS=--node-labels=node-role.kubernetes.io/worker=",
+		"user data without a bootstrap kubeconfig is refused":      {BootstrapFile, "", "the user data writes no such file"},
+		"user data without a CA file is refused":                   {CAFile, "", "the user data writes no such file"},
+		"user data without a kubelet configuration is refused":     {ConfigFile, "", "the user data writes no such file"},
+		"user data without kubelet arguments is refused":           {ArgsFile, "", "the user data writes no such file"},
+		"a kubelet configuration with an unknown field is refused": {ConfigFile, "clusterDSN: [10.0.0.1]\n", `unknown field "clusterDSN"`},
+		"a bootstrap kubeconfig without a token is refused":        {BootstrapFile, strings.ReplaceAll(goodFiles[BootstrapFile], "token: abcdef.0123456789abcdef", "username: x"), "it holds no token"},
+		"a node label that the API server does not let kubelets set is refused": {ArgsFile, "KUBELET_EXTRA_ARGS=--node-labels=node-role.kubernetes.io/worker=",
 			`a kubelet may not label itself "node-role.kubernetes.io/worker"`},
-		"an argument that is not a flag": {ArgsFile, "KUBELET_EXTRA_ARGS=node-labels=a=b", "is not a flag"},
+		"a kubelet argument that is not a flag is refused": {ArgsFile, "KUBELET_EXTRA_ARGS=node-labels=a=b", "is not a flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(goodFiles)

@@ -19,7 +19,8 @@ const (
 const (
 	// setupAgain is how long systemd waits before it restarts a failed setup.
 	setupAgain = 10 * time.Second
-	// reportEvery, mostReports and reportLines are the same numbers as in the script of reportUnit.
+	// reportEvery, mostReports and reportLines are the interval of reports, their number and their length. The script
+	// of drover-report.service has the same values.
 	reportEvery = time.Minute
 	mostReports = 15
 	reportLines = 20

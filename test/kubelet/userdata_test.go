@@ -25,15 +25,15 @@ func TestFilesAndHostNameAreReadFromUserData(t *testing.T) {
 	cloudConfig := "#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  content: |\n    hello\n"
 	packed := base64.StdEncoding.EncodeToString(gzipped(t, "hello\n"))
 	for name, raw := range map[string][]byte{
-		"a plain cloud-config":      []byte(cloudConfig),
-		"a compressed cloud-config": gzipped(t, cloudConfig),
-		"a file in base64":          []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: b64\n  content: aGVsbG8K\n"),
-		"a file in gz+base64":       []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: gz+base64\n  content: " + packed + "\n"),
-		"an Ignition document": []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[
+		"the files and the host name of a plain cloud-config are read":      []byte(cloudConfig),
+		"the files and the host name of a compressed cloud-config are read": gzipped(t, cloudConfig),
+		"the host name and a file in base64 of a cloud-config are read":     []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: b64\n  content: aGVsbG8K\n"),
+		"the host name and a file in gz+base64 of a cloud-config are read":  []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: gz+base64\n  content: " + packed + "\n"),
+		"the files and the host name of an Ignition document are read": []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[
 			{"path":"/etc/hostname","contents":{"source":"data:,n1"}},
 			{"path":"/a","contents":{"source":"data:;base64,` + packed + `","compression":"gzip"}}]}}`),
 	} {
-		t.Run(name+" is read with its files and its host name", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			boot, err := ParseUserData(raw)
 			if err != nil {
 				t.Fatal(err)
@@ -62,10 +62,10 @@ func TestParseUserDataReturnsTheStartedUnits(t *testing.T) {
 
 func TestInvalidUserDataIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ raw, want string }{
-		"empty user data":                 {" \n", "it is empty"},
-		"a shell script":                  {"#!/bin/sh\ntrue\n", `begins with "#!/bin/sh"`},
-		"a cloud-config that is not YAML": {"#cloud-config\n\t- x", "reading cloud-config"},
-		"an unknown encoding":             {"#cloud-config\nwrite_files:\n- path: /a\n  encoding: rot13\n  content: x\n", `file /a: unknown encoding "rot13"`},
+		"empty user data is refused":                                   {" \n", "it is empty"},
+		"a shell script as user data is refused":                       {"#!/bin/sh\ntrue\n", `begins with "#!/bin/sh"`},
+		"a cloud-config that is not YAML is refused":                   {"#cloud-config\n\t- x", "reading cloud-config"},
+		"a cloud-config with a file in an unknown encoding is refused": {"#cloud-config\nwrite_files:\n- path: /a\n  encoding: rot13\n  content: x\n", `file /a: unknown encoding "rot13"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseUserData([]byte(c.raw))

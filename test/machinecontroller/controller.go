@@ -142,8 +142,7 @@ func (c *Controller) deployment(ctx context.Context, d *MachineDeployment, sets 
 			return err
 		}
 	}
-	// The sizes of a paused deployment's sets stay, because the simulated machine-controller never sees a paused deployment
-	// that is scaled.
+	// A paused deployment is not scaled, because no test needs that.
 	if d.Spec.Replicas != nil && *own.Spec.Replicas != *d.Spec.Replicas && !d.Spec.Paused {
 		own.Spec.Replicas = d.Spec.Replicas
 		noteSize(own)
@@ -161,7 +160,8 @@ func (c *Controller) deployment(ctx context.Context, d *MachineDeployment, sets 
 	return updateStatus(ctx, c.client, d)
 }
 
-// noteSize records the size of the deployment on its set, and the largest size with one Machine of surge.
+// noteSize records two sizes of the deployment in annotations of its set: the wanted size, and the maximum during an
+// update, which is one more.
 func noteSize(s *MachineSet) {
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, sizeNote, strconv.Itoa(int(*s.Spec.Replicas)))
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, surgeNote, strconv.Itoa(int(*s.Spec.Replicas)+1))

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Past creates the objects, servers and addresses that machine-controller leaves behind when it is stopped, without the
-// time that machine-controller itself would take.
+// Past creates the objects, servers and floating IPs that exist when machine-controller is stopped. This is faster than
+// to run the simulated machine-controller until they exist.
 type Past struct {
 	client    client.Client
 	cloud     *cloud
@@ -97,10 +97,11 @@ func (p *Past) Set(ctx context.Context, d *MachineDeployment, o SetOptions) (*Ma
 
 // Stage is how far machine-controller had come with a Machine when it was stopped.
 type Stage struct {
-	// Server is true when the server exists. Address is true when its floating IP exists. Noted is true when the
-	// annotation names the floating IP.
+	// Server is true when the server exists. Address is true when its floating IP exists. Noted is true when an
+	// annotation of the Machine names the floating IP.
 	Server, Address, Noted bool
-	// Recorded is true when the status has the addresses. ProviderID is true when the spec also has the provider ID.
+	// Recorded is true when the Machine's status has the server's addresses. ProviderID is true when the spec also
+	// has the provider ID.
 	Recorded, ProviderID bool
 	// Node is true when the server has joined and the Machine names its Node.
 	Node bool
@@ -211,7 +212,8 @@ func (p *Past) node(ctx context.Context, m *Machine, providerID string) (*corev1
 	return node, nil
 }
 
-// Template returns a Machine template with the given label, kubelet version and provider spec.
+// Template returns a Machine template with this kubelet version and provider spec, and with labels whose value is
+// name.
 func Template(name, kubelet string, providerSpec json.RawMessage) MachineTemplate {
 	t := MachineTemplate{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"name": name}}}
 	t.Spec.Labels = map[string]string{"pool": name}
@@ -220,7 +222,8 @@ func Template(name, kubelet string, providerSpec json.RawMessage) MachineTemplat
 	return t
 }
 
-// Rename writes another Machine's UID onto a server, as after the restoration of a cluster under new UIDs.
+// Rename writes another Machine's UID into a server's metadata. Servers have such an unknown UID when a cluster was
+// restored and its objects have new UIDs.
 func (p *Past) Rename(ctx context.Context, server, uid string) error {
 	_, err := servers.UpdateMetadata(ctx, p.cloud.compute, server, servers.MetadataOpts{machineUID: uid}).Extract()
 	if err != nil {

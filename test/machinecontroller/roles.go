@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The ServiceAccounts of the two programs, in kube-system.
+// The ServiceAccounts of machine-controller and operating-system-manager, in kube-system.
 const (
 	Account        = "machine-controller"
 	ManagerAccount = "operating-system-manager"
@@ -43,8 +43,8 @@ func ManagerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// Install returns the roles and bindings with which both programs are installed. joiners is the group of the bootstrap tokens:
-// kube-controller-manager approves the first certificates of its members.
+// Install returns the roles and bindings with which machine-controller and operating-system-manager are installed. joiners is
+// the group of the bootstrap tokens: kube-controller-manager approves the first certificates of its members.
 func Install(joiners string) []client.Object {
 	var all []client.Object
 	for account, rules := range map[string][]rbacv1.PolicyRule{Account: Rules(), ManagerAccount: ManagerRules()} {

@@ -17,8 +17,8 @@ const (
 	writeEvery = 300 * time.Millisecond
 )
 
-// RunManager writes every whole MachineDeployment of a namespace again and again until ctx ends, as
-// operating-system-manager does: with its finalizer, and with an annotation that changes each time. It returns how many
+// RunManager updates all MachineDeployments of a namespace again and again until ctx ends, as operating-system-manager
+// does: it writes whole objects, with its finalizer and an annotation that changes each time. It returns how many
 // writes the API server accepted.
 func RunManager(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "MachineDeployment", namespace, func(d *MachineDeployment) {
@@ -29,13 +29,13 @@ func RunManager(ctx context.Context, c client.Client, namespace string) (writes 
 	})
 }
 
-// RunSetWriter writes every whole MachineSet of a namespace again and again until ctx ends. It returns how many writes
-// the API server accepted.
+// RunSetWriter updates all MachineSets of a namespace again and again until ctx ends, and writes whole objects. It
+// returns how many writes the API server accepted.
 func RunSetWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "MachineSet", namespace, func(*MachineSet) {})
 }
 
-// object is the type constraint for a pointer to one of machine-controller's kinds.
+// object is the type constraint for a pointer to the Go type of one of machine-controller's kinds.
 type object[T any] interface {
 	*T
 	metav1.Object
@@ -68,8 +68,8 @@ func rewrite[T any, P object[T]](ctx context.Context, c client.Client, kind, nam
 	return writes
 }
 
-// RunMachineWriter writes every whole Machine of a namespace again and again until ctx ends. It returns how many writes
-// the API server accepted.
+// RunMachineWriter updates all Machines of a namespace again and again until ctx ends, and writes whole objects. It
+// returns how many writes the API server accepted.
 func RunMachineWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "Machine", namespace, func(*Machine) {})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// sizes holds the CPUs and the GiB of memory of each size.
+// sizes holds the number of CPUs and the GiB of memory of each server size.
 var sizes = map[string]struct{ cpu, memory int64 }{"small": {2, 4}, "large": {4, 8}}
 
 // Box is a server.
@@ -78,7 +78,7 @@ func (c *Cloud) Boxes() []Box {
 	return out
 }
 
-// Calls returns the number of changes of each kind.
+// Calls returns how often each kind of change was made, such as "build box".
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +92,8 @@ func (c *Cloud) Leftovers() (boxes, cables int) {
 	return len(c.boxes), len(c.cables)
 }
 
-// Instance returns the cloud's side of a Machine, from its provider spec. A Machine that is being deleted needs no valid
-// spec.
+// Instance returns the object through which drover observes and changes the cloud resources of a Machine. The Machine
+// needs a valid provider spec, unless it is being deleted.
 func (c *Cloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	s, config, err := readSpec(&m.Spec)
 	if err != nil && m.DeletionTimestamp.IsZero() {
@@ -127,7 +127,7 @@ func (c *Cloud) Shape(_ context.Context, _ string, t *v1alpha1.MachineTemplateSp
 	}, nil
 }
 
-// PlaceRecord returns the record of the template's zone (room).
+// PlaceRecord returns a providerStatus that contains only the template's zone (room).
 func (c *Cloud) PlaceRecord(_ context.Context, _ string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
 	s, _, err := readSpec(&t.Spec)
 	if err != nil {

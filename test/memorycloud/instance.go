@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// instance implements the cloud's side of one Machine.
+// instance implements [cloud.Instance]: it observes and changes the cloud resources of one Machine.
 type instance struct {
 	cloud   *Cloud
 	machine *v1alpha1.Machine
@@ -33,7 +33,8 @@ func (i *instance) Placement() cloud.Placement {
 // Warnings is empty.
 func (i *instance) Warnings() []string { return nil }
 
-// Observe returns the Machine's server. A server that the Machine names and that was deleted is gone.
+// Observe returns the Machine's server. It reports a server as gone when the Machine's provider ID names it and it
+// was deleted.
 func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	c := i.cloud
 	c.mu.Lock()

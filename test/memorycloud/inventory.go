@@ -16,7 +16,7 @@ import (
 // as a port.
 const cableOf = "cable of "
 
-// Tagged returns all servers (boxes) and ports (cables). There is one project.
+// Tagged returns all servers (boxes) and ports (cables), in the only project of this cloud.
 func (c *Cloud) Tagged(context.Context) []cloud.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()

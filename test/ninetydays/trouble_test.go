@@ -21,7 +21,7 @@ const (
 	// With noMachines, caches and lists of Machines are empty. With someMachines, they lack some Machines.
 	noMachines
 	someMachines
-	// With interrupted, the watch of Machines was interrupted, and its cache lacks some Machines.
+	// interrupted means that the watch of Machines was interrupted, so that drover's cache lacks some Machines.
 	interrupted
 	// With noNodes, the cache of Nodes is empty. With someNodes, it lacks some Nodes.
 	noNodes

@@ -36,7 +36,7 @@ type (
 	Subnet = neutron.Subnet
 	// User is a user who may sign in.
 	User = keystone.User
-	// AppCredential is an application credential of a user for a project, both named.
+	// AppCredential is an application credential of a user for a project. User and Project are names.
 	AppCredential = keystone.AppCredential
 )
 

@@ -169,7 +169,7 @@ func (c *Cloud) serve(l net.Listener, h http.Handler) {
 	go func() { _ = s.Serve(l) }()
 }
 
-// Close closes the listeners, ends the calls that still wait, and stops the agenda.
+// Close closes the listeners, ends the calls that still wait, and stops all scheduled changes of the cloud.
 func (c *Cloud) Close() {
 	c.kernel.Close(func() {
 		for _, s := range c.listeners {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestRealisticTimes(t *testing.T) {
+func TestServersAndPortsTakeAsLongAsInARealCloud(t *testing.T) {
 	t.Run("a server shows its zone, its host, its addresses and ACTIVE one after the other (F-57)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
@@ -32,7 +32,7 @@ func TestRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a server that is deleted before it shows its host leaves nothing behind", func(t *testing.T) {
+	t.Run("a server that is deleted before it shows its host leaves nothing in the cloud", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -48,7 +48,7 @@ func TestRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("eight ports take eight times as long as one, or four times when the cloud creates two at a time (F-56)", func(t *testing.T) {
+	t.Run("creating eight ports takes eight, four or one times as long as one port when the cloud creates one, two or eight at a time (F-56)", func(t *testing.T) {
 		for atATime, want := range map[int]time.Duration{1: 11200 * time.Millisecond, 2: 5600 * time.Millisecond, 8: 1400 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, atATime))

@@ -31,11 +31,11 @@ func TestSigningIn(t *testing.T) {
 		o      gophercloud.AuthOptions
 		status int
 	}{
-		"a user signs in with a password and names":                  {o: base},
-		"a user signs in through Keystone's unversioned address":     {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
-		"a user signs in to a project by the project's ID":           {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
-		"a user signs in with the user's ID, to the default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
-		"a user of another domain signs in": {o: edit(func(o *gophercloud.AuthOptions) {
+		"a user signs in with a password and the names of user and project":     {o: base},
+		"a user signs in through Keystone's unversioned address":                {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
+		"a user signs in with the ID of the project":                            {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
+		"a user signs in with the ID of the user, and gets the default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
+		"a user of another domain than the project's signs in": {o: edit(func(o *gophercloud.AuthOptions) {
 			o.Username, o.Password, o.DomainName = "corp-user", "p", "corp"
 			o.TenantName, o.Scope = "", &gophercloud.AuthScope{ProjectName: openstack.MetaKubeProject, DomainName: "Default"}
 		})},
@@ -91,7 +91,7 @@ func TestARegionThatIsNotInTheCatalogHasNoEndpoint(t *testing.T) {
 	}
 }
 
-func TestTokensExpire(t *testing.T) {
+func TestWhenTokensBecomeInvalid(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, TokenTTL: time.Minute})
 	o := password(cloud)
@@ -99,7 +99,7 @@ func TestTokensExpire(t *testing.T) {
 		_, err := servers.List(c.compute, nil).AllPages(t.Context())
 		return err
 	}
-	t.Run("a token expires after its time to live, and a client that renews the token is not affected", func(t *testing.T) {
+	t.Run("a token is invalid after its time to live, and a client that renews the token is not affected", func(t *testing.T) {
 		renewing := loginAs(t, o, nil)
 		o.AllowReauth = false
 		plain := loginAs(t, o, nil)
@@ -123,12 +123,12 @@ func TestTokensExpire(t *testing.T) {
 		}
 		refused(t, list(c), 401)
 	})
-	t.Run("all tokens are invalid after RevokeTokens", func(t *testing.T) {
+	t.Run("all tokens are invalid after a call of RevokeTokens", func(t *testing.T) {
 		c := loginAs(t, o, nil)
 		cloud.RevokeTokens()
 		refused(t, list(c), 401)
 	})
-	t.Run("a token expires together with the application credential that it was issued for", func(t *testing.T) {
+	t.Run("a token is invalid once its application credential has been deleted", func(t *testing.T) {
 		c := loginAs(t, o, nil)
 		identity, err := gopher.NewIdentityV3(c.provider, gophercloud.EndpointOpts{})
 		if err != nil {

@@ -29,7 +29,7 @@ func TestPorts(t *testing.T) {
 		return extract(t, ports.List(c.network, o).AllPages, ports.ExtractPorts)
 	}
 
-	t.Run("ports have an address of their subnet, their groups and their owner tag", func(t *testing.T) {
+	t.Run("a port has the requested subnet, security groups and owner tag, and filters find it", func(t *testing.T) {
 		p, err := ports.Create(ctx, c.network, ports.CreateOpts{
 			NetworkID: k.network, Name: "n", Description: "drover c1 uid-1 0", SecurityGroups: &[]string{group},
 			FixedIPs: []ports.IP{{SubnetID: openstack.MetaKubeSubnet}},
@@ -93,7 +93,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%d ports with the tag", n)
 		}
 	})
-	t.Run("ports can be changed and deleted", func(t *testing.T) {
+	t.Run("the description of a port can be changed, and the port can be deleted", func(t *testing.T) {
 		p := c.port(t, k, "old")
 		text := "new"
 		got, err := ports.Update(ctx, c.network, p.ID, ports.UpdateOpts{Description: &text}).Extract()
@@ -107,7 +107,7 @@ func TestPorts(t *testing.T) {
 	})
 }
 
-func TestNeutronRefuses(t *testing.T) {
+func TestNeutronRefusesInvalidRequestsForPorts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	small := cloud.AddNetwork(openstack.Network{Name: "small", Project: openstack.MetaKubeProject})
 	if _, err := cloud.AddSubnet(openstack.Subnet{Name: "small", Network: small, CIDR: "10.0.0.0/30"}); err != nil {
@@ -125,13 +125,13 @@ func TestNeutronRefuses(t *testing.T) {
 		status int
 		kind   string
 	}{
-		"an unknown network":                {ports.CreateOpts{NetworkID: "nope"}, 404, "NetworkNotFound"},
-		"an unknown subnet":                 {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{SubnetID: "nope"}}}, 404, "SubnetNotFound"},
-		"another network's subnet":          {ports.CreateOpts{NetworkID: small, FixedIPs: []ports.IP{{SubnetID: openstack.MetaKubeSubnet}}}, 400, "InvalidInput"},
-		"an unknown security group":         {ports.CreateOpts{NetworkID: k.network, SecurityGroups: &[]string{"nope"}}, 404, "SecurityGroupNotFound"},
-		"an address in use":                 {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: taken}}}, 409, "IpAddressAlreadyAllocated"},
-		"an address outside of the network": {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: "8.8.8.8"}}}, 400, "InvalidIpForNetwork"},
-		"a subnet that is full":             {ports.CreateOpts{NetworkID: small}, 409, "IpAddressGenerationFailure"},
+		"a port in an unknown network is refused with 404":                  {ports.CreateOpts{NetworkID: "nope"}, 404, "NetworkNotFound"},
+		"a port in an unknown subnet is refused with 404":                   {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{SubnetID: "nope"}}}, 404, "SubnetNotFound"},
+		"a port in a subnet of another network is refused with 400":         {ports.CreateOpts{NetworkID: small, FixedIPs: []ports.IP{{SubnetID: openstack.MetaKubeSubnet}}}, 400, "InvalidInput"},
+		"a port with an unknown security group is refused with 404":         {ports.CreateOpts{NetworkID: k.network, SecurityGroups: &[]string{"nope"}}, 404, "SecurityGroupNotFound"},
+		"a port with an address in use is refused with 409":                 {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: taken}}}, 409, "IpAddressAlreadyAllocated"},
+		"a port with an address outside of its network is refused with 400": {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: "8.8.8.8"}}}, 400, "InvalidIpForNetwork"},
+		"a port in a network without a free address is refused with 409":    {ports.CreateOpts{NetworkID: small}, 409, "IpAddressGenerationFailure"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ports.Create(ctx, c.network, tc.o).Extract()
@@ -140,16 +140,16 @@ func TestNeutronRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an unknown filter", func(t *testing.T) {
+	t.Run("a list of ports with an unknown filter is refused with 400", func(t *testing.T) {
 		if status, _, body := c.raw(t, rawCall{method: http.MethodGet, url: c.network.ServiceURL("ports") + "?colour=red"}); status != 400 {
 			t.Errorf("status %d, %v", status, body)
 		}
 	})
-	t.Run("an unknown marker", func(t *testing.T) {
+	t.Run("a list of ports with an unknown marker is refused with 404", func(t *testing.T) {
 		_, err := ports.List(c.network, ports.ListOpts{Limit: 1, Marker: "nope"}).AllPages(ctx)
 		refused(t, err, 404)
 	})
-	t.Run("an unknown field of a port", func(t *testing.T) {
+	t.Run("a port with an unknown field is refused with 400", func(t *testing.T) {
 		body := map[string]any{"port": map[string]any{"network_id": k.network, "colour": "red"}}
 		if status, _, answer := c.raw(t, rawCall{method: http.MethodPost, url: c.network.ServiceURL("ports"), body: body}); status != 400 {
 			t.Errorf("status %d, %v", status, answer)
@@ -209,7 +209,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("a floating IP is refused for a port that has one, for an unknown port, and in an internal network", func(t *testing.T) {
+	t.Run("a floating IP is refused for a port that has one, for an unknown port, and from an internal network", func(t *testing.T) {
 		_, err := floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: pool, PortID: p.ID}).Extract()
 		if text := refused(t, err, 409); !strings.Contains(text, "FloatingIPPortAlreadyAssociated") {
 			t.Error(text)
@@ -219,7 +219,7 @@ func TestFloatingIPs(t *testing.T) {
 		_, err = floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: k.network}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("a server shows its floating IP a little after the request, and the server's field updated does not change", func(t *testing.T) {
+	t.Run("a server shows a new or removed floating IP later, and the server's field updated does not change", func(t *testing.T) {
 		s := c.boot(t, k.server("node-1", p.ID), nil)
 		eventually(t, "the address on the server", func() bool {
 			list, _ := c.get(t, s.ID).Addresses[openstack.MetaKubeNetwork].([]any)
@@ -237,7 +237,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("updated moved from %s to %s", updated, now)
 		}
 	})
-	t.Run("floating IPs outlive their port", func(t *testing.T) {
+	t.Run("a floating IP stays when its port is deleted", func(t *testing.T) {
 		other := c.port(t, k, "other")
 		if _, err := floatingips.Update(ctx, c.network, f.ID, floatingips.UpdateOpts{PortID: &other.ID}).Extract(); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,7 @@ func TestSecurityGroupsHaveRulesAndAreNotDeletedWhileAPortIsInThem(t *testing.T)
 	}
 }
 
-func TestSubnetsAreFoundByIDAndNetwork(t *testing.T) {
+func TestASubnetIsFoundByItsIDAndByItsNetwork(t *testing.T) {
 	c := login(t, start(t, openstack.Config{BootTime: time.Second}), nil)
 	s, err := subnets.Get(t.Context(), c.network, openstack.MetaKubeSubnet).Extract()
 	if err != nil || s.CIDR != "192.168.1.0/24" || s.IPVersion != 4 || s.GatewayIP != "192.168.1.1" {

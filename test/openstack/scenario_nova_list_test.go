@@ -61,12 +61,12 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("%d calls for 5 servers in pages of 2", n)
 		}
 	})
-	t.Run("lists filter by a regular expression that matches a part of the name", func(t *testing.T) {
+	t.Run("lists can be filtered by a regular expression that matches a part of the name", func(t *testing.T) {
 		if got := c.list(t, servers.ListOpts{Name: "e-[12]"}); !slices.Equal(got, []string{"node-2", "node-1"}) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("lists filter by tag", func(t *testing.T) {
+	t.Run("lists can be filtered by tag", func(t *testing.T) {
 		if got := c.list(t, servers.ListOpts{Tags: "special"}); !slices.Equal(got, []string{"node-3"}) {
 			t.Errorf("got %v", got)
 		}
@@ -74,7 +74,7 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("a deleted server is accepted as marker of a list, and an unknown or archived server is refused", func(t *testing.T) {
+	t.Run("a deleted server is accepted as the marker of a list, and an unknown or archived server is refused", func(t *testing.T) {
 		_, err := servers.List(c.compute, servers.ListOpts{Marker: "nope"}).AllPages(t.Context())
 		if text := refused(t, err, 400); !strings.Contains(text, "marker [nope] not found") {
 			t.Error(text)
@@ -99,7 +99,7 @@ func TestListsOfServers(t *testing.T) {
 	})
 }
 
-func TestChangesSinceFollowsTheCloudsClock(t *testing.T) {
+func TestChangesSinceShowsServersThatChangedAfterATimeOfTheCloudsClock(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	fake := testclock.NewFakeClock(begin)
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 30 * time.Second, DeleteTime: 10 * time.Second})
@@ -185,7 +185,7 @@ func TestAServerCanBeChangedStoppedLockedAndDeletedByForce(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestTheComputeCatalog(t *testing.T) {
+func TestNovaServesFlavorsZonesServerGroupsAndKeyPairs(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	ctx := t.Context()
@@ -200,7 +200,7 @@ func TestTheComputeCatalog(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a zone is available only while one of its hosts is up", func(t *testing.T) {
+	t.Run("a zone is shown as available only while one of its hosts is up", func(t *testing.T) {
 		for _, h := range cloud.Hosts() {
 			if h.Zone == "dbl2" {
 				h.Down = true
@@ -213,7 +213,7 @@ func TestTheComputeCatalog(t *testing.T) {
 			}
 		}
 	})
-	t.Run("server groups are created, found, and counted against the quota", func(t *testing.T) {
+	t.Run("server groups can be created and found, and count against the quota", func(t *testing.T) {
 		made, err := servergroups.Create(ctx, c.compute, servergroups.CreateOpts{Name: "g", Policy: "soft-anti-affinity"}).Extract()
 		if err != nil || made.Policy == nil || *made.Policy != "soft-anti-affinity" {
 			t.Fatalf("made %+v, %v", made, err)

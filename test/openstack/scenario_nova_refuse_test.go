@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestNovaRefusesAtOnce(t *testing.T) {
+func TestNovaRefusesInvalidRequestsForServersAtOnce(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	cloud.SetHost(openstack.Host{Name: "off", Zone: "empty", Disabled: true})
 	c := login(t, cloud, nil)
@@ -28,32 +28,32 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 		status  int
 		text    string
 	}{
-		"an unknown flavor":                 {edit: func(o *servers.CreateOpts) { o.FlavorRef = "nope" }, status: 400, text: "Flavor nope could not be found."},
-		"an unknown image":                  {edit: func(o *servers.CreateOpts) { o.ImageRef = "00000000-0000-0000-0000-00000000dead" }, status: 400, text: "Can not find requested image"},
-		"no image and no volume":            {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
-		"an unknown key":                    {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "" }, status: 400, text: "Invalid key_name provided."},
-		"an unknown zone":                   {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "mars" }, status: 400, text: "The requested availability zone is not available"},
-		"a zone without a host":             {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "empty" }, status: 400, text: "The requested availability zone is not available"},
-		"an unknown network":                {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
-		"an unknown port":                   {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
-		"a port in use":                     {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: used.ID}} }, status: 409, text: "Port " + used.ID + " is still in use."},
-		"an unknown security group":         {edit: func(o *servers.CreateOpts) { o.SecurityGroups = []string{"nope"} }, status: 400, text: "Security group nope not found for project"},
-		"user data that is too long":        {edit: func(o *servers.CreateOpts) { o.UserData = bytes.Repeat([]byte("x"), 49153) }, status: 400, text: "is too long"},
-		"user data not base64":              {edit: func(o *servers.CreateOpts) { o.UserData = nil }, status: 400, text: "is not a 'base64'"},
-		"a server group that is not a UUID": {hint: "shared", status: 400, text: "is not a 'uuid'"},
-		"an unknown server group":           {hint: openstack.MetaKubeSubnet, status: 400, text: "could not be found"},
-		"tags below 2.52":                   {edit: func(o *servers.CreateOpts) { o.Tags = []string{"a"} }, version: "2.51", status: 400, text: "('tags' was unexpected)"},
-		"a volume type below 2.67": {edit: func(o *servers.CreateOpts) {
+		"a server with an unknown flavor is refused":                   {edit: func(o *servers.CreateOpts) { o.FlavorRef = "nope" }, status: 400, text: "Flavor nope could not be found."},
+		"a server with an unknown image is refused":                    {edit: func(o *servers.CreateOpts) { o.ImageRef = "00000000-0000-0000-0000-00000000dead" }, status: 400, text: "Can not find requested image"},
+		"a server without an image and a volume is refused":            {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
+		"a server with an unknown key pair is refused":                 {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "" }, status: 400, text: "Invalid key_name provided."},
+		"a server in an unknown zone is refused":                       {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "mars" }, status: 400, text: "The requested availability zone is not available"},
+		"a server in a zone without an enabled host is refused":        {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "empty" }, status: 400, text: "The requested availability zone is not available"},
+		"a server on an unknown network is refused":                    {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
+		"a server on an unknown port is refused":                       {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
+		"a server on a port in use is refused":                         {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: used.ID}} }, status: 409, text: "Port " + used.ID + " is still in use."},
+		"a server with an unknown security group is refused":           {edit: func(o *servers.CreateOpts) { o.SecurityGroups = []string{"nope"} }, status: 400, text: "Security group nope not found for project"},
+		"a server with user data that is too long is refused":          {edit: func(o *servers.CreateOpts) { o.UserData = bytes.Repeat([]byte("x"), 49153) }, status: 400, text: "is too long"},
+		"a server with user data that is not base64 is refused":        {edit: func(o *servers.CreateOpts) { o.UserData = nil }, status: 400, text: "is not a 'base64'"},
+		"a server in a server group whose ID is not a UUID is refused": {hint: "shared", status: 400, text: "is not a 'uuid'"},
+		"a server in an unknown server group is refused":               {hint: openstack.MetaKubeSubnet, status: 400, text: "could not be found"},
+		"a server with tags below microversion 2.52 is refused":        {edit: func(o *servers.CreateOpts) { o.Tags = []string{"a"} }, version: "2.51", status: 400, text: "('tags' was unexpected)"},
+		"a server with a volume type below microversion 2.67 is refused": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 10, VolumeType: "ssd"}}
 		}, version: "2.66", status: 400, text: "('volume_type' was unexpected)"},
-		"an unknown volume type": {edit: func(o *servers.CreateOpts) {
+		"a server with an unknown volume type is refused": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 10, VolumeType: "gold"}}
 		}, status: 400, text: "Volume type gold could not be found."},
-		"a root volume smaller than the image's minimum": {edit: func(o *servers.CreateOpts) {
+		"a server with a root volume smaller than the image's minimum is refused": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 1}}
 		}, status: 400, text: "Volume is smaller than the minimum size"},
-		"no networks from 2.37 on":  {edit: func(o *servers.CreateOpts) { o.Networks = nil }, status: 400, text: "'networks' is a required property"},
-		"metadata that is too long": {edit: func(o *servers.CreateOpts) { o.Metadata = map[string]string{"k": strings.Repeat("v", 256)} }, status: 400, text: "is too long"},
+		"a server without networks is refused from microversion 2.37 on": {edit: func(o *servers.CreateOpts) { o.Networks = nil }, status: 400, text: "'networks' is a required property"},
+		"a server with metadata that is too long is refused":             {edit: func(o *servers.CreateOpts) { o.Metadata = map[string]string{"k": strings.Repeat("v", 256)} }, status: 400, text: "is too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := k.server("node-1", "")
@@ -66,11 +66,11 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 			}
 			body := servers.CreateOptsBuilder(o)
 			switch name {
-			case "an unknown key":
+			case "a server with an unknown key pair is refused":
 				body = extra{o, "key_name", "nope"}
-			case "user data not base64":
+			case "a server with user data that is not base64 is refused":
 				body = extra{o, "user_data", "*** not base64 ***"}
-			case "no networks from 2.37 on":
+			case "a server without networks is refused from microversion 2.37 on":
 				body = extra{o, "networks", nil}
 			}
 			_, err := servers.Create(t.Context(), &at, body, servers.SchedulerHintOpts{Group: tc.hint}).Extract()
@@ -155,7 +155,7 @@ func TestNovasLimitsShowTheQuotaAndTheUse(t *testing.T) {
 	cloud.SetQuota("", openstack.Quota{})
 }
 
-func TestServerWithoutAValidHostIsAcceptedAndFailsLater(t *testing.T) {
+func TestAServerForWhichThereIsNoHostIsAcceptedAndFailsLater(t *testing.T) {
 	for name, prepare := range map[string]func(*openstack.Cloud, *servers.CreateOpts, map[string]string){
 		"a server whose flavor fits on no host goes to ERROR": func(_ *openstack.Cloud, o *servers.CreateOpts, flavors map[string]string) {
 			o.FlavorRef = flavors[openstack.MetaKubeImpossible]

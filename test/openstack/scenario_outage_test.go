@@ -13,7 +13,7 @@ import (
 )
 
 func TestNovaDependsOnNeutron(t *testing.T) {
-	t.Run("while the network is down, Neutron refuses connections, Nova answers 500, and new servers go to ERROR (F-58)", func(t *testing.T) {
+	t.Run("while Neutron is down, lists of ports fail, Nova answers 500, and servers that are being built go to ERROR (F-58)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -45,7 +45,7 @@ func TestNovaDependsOnNeutron(t *testing.T) {
 			}
 		})
 	})
-	t.Run("while the network is down, Nova still answers with an empty list if there are no servers (F-58)", func(t *testing.T) {
+	t.Run("while Neutron is down, Nova still answers a list with 200 if there are no servers (F-58)", func(t *testing.T) {
 		cloud := start(t, openstack.Config{})
 		c := login(t, cloud, nil)
 		cloud.SetNetworkDown(true)

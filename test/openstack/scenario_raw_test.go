@@ -52,14 +52,14 @@ func TestTheRequestsHeaderSelectsTheMicroversion(t *testing.T) {
 		status int
 		told   string
 	}{
-		"the microversion is 2.1 without a header":                                {nil, 200, "2.1"},
+		"the microversion is 2.1 when the request has no header":                  {nil, 200, "2.1"},
 		"the header OpenStack-API-Version selects the microversion":               {map[string]string{"OpenStack-API-Version": "compute 2.47"}, 200, "2.47"},
 		"the header X-OpenStack-Nova-API-Version selects the microversion":        {map[string]string{"X-OpenStack-Nova-API-Version": "2.30"}, 200, "2.30"},
 		"the header OpenStack-API-Version wins over X-OpenStack-Nova-API-Version": {map[string]string{"X-OpenStack-Nova-API-Version": "2.30", "OpenStack-API-Version": "compute 2.47"}, 200, "2.47"},
-		"the header of another service is ignored":                                {map[string]string{"OpenStack-API-Version": "placement 1.30"}, 200, "2.1"},
-		"the value latest selects the newest microversion":                        {map[string]string{"OpenStack-API-Version": "compute latest"}, 200, "2.93"},
+		"a header that names another service is ignored":                          {map[string]string{"OpenStack-API-Version": "placement 1.30"}, 200, "2.1"},
+		"the header value latest selects the newest microversion":                 {map[string]string{"OpenStack-API-Version": "compute latest"}, 200, "2.93"},
 		"a header without a valid version is refused with 400":                    {map[string]string{"OpenStack-API-Version": "compute new"}, 400, "2.1"},
-		"a version beyond the newest is refused with 406":                         {map[string]string{"OpenStack-API-Version": "compute 2.94"}, 406, "2.1"},
+		"a header with a version beyond the newest is refused with 406":           {map[string]string{"OpenStack-API-Version": "compute 2.94"}, 406, "2.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, h, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("servers"), header: tc.header})
@@ -70,7 +70,7 @@ func TestTheRequestsHeaderSelectsTheMicroversion(t *testing.T) {
 	}
 }
 
-func TestNeutronShowsOnlyTheRequestedFields(t *testing.T) {
+func TestAListOfPortsHasOnlyTheRequestedFields(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	p := c.port(t, c.known(t), "port")
 	_, _, body := c.raw(t, rawCall{method: http.MethodGet, url: c.network.ServiceURL("ports") + "?fields=id&fields=description"})
@@ -80,7 +80,7 @@ func TestNeutronShowsOnlyTheRequestedFields(t *testing.T) {
 	}
 }
 
-func TestCinderShowsItsLimits(t *testing.T) {
+func TestCinderShowsItsLimitsAndRefusesAVolumeBeyondThem(t *testing.T) {
 	c := login(t, start(t, openstack.Config{Quota: openstack.Quota{Volumes: 3, Gigabytes: 100}}), nil)
 	if _, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Size: 60}, nil).Extract(); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestCinderShowsItsLimits(t *testing.T) {
 	refused(t, err, 413)
 }
 
-func TestUnknownPathsAre404AndInvalidTokens401(t *testing.T) {
+func TestUnknownPathsReturn404AndInvalidTokensReturn401(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	if status, _, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("os-hypervisors")}); status != 404 {
 		t.Errorf("status %d", status)

@@ -34,7 +34,7 @@ func big(t *testing.T, n int) (*openstack.Cloud, clients) {
 	return cloud, c
 }
 
-func TestThousandsOfServersAreListedFast(t *testing.T) {
+func TestTheSimulatedCloudListsServersFasterThanAClientDecodesThem(t *testing.T) {
 	const n = 2000
 	begin := time.Now()
 	cloud, c := big(t, n)

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// TestVirtualTime uses the cloud's RoundTripper in virtual time: it takes no real time, and every duration is exact.
-func TestVirtualTime(t *testing.T) {
+// TestTheSimulatedCloudTakesTheConfiguredVirtualTime uses the cloud's RoundTripper in virtual time: it takes no real time, and every duration is exact.
+func TestTheSimulatedCloudTakesTheConfiguredVirtualTime(t *testing.T) {
 	t.Run("a boot takes the configured boot time, and a call the configured latency", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, BootTime: 3 * time.Second, Latency: 50 * time.Millisecond})
@@ -38,7 +38,7 @@ func TestVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("calls with a pace are carried out two at a time, and the other calls wait for their turn (F-56)", func(t *testing.T) {
+	t.Run("when a kind of call has a pace of two at a time, further calls wait for their turn (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Paces: map[string]openstack.Pace{
 				"GET /ports": {Latency: time.Second, AtATime: 2},
@@ -60,7 +60,7 @@ func TestVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a hundred concurrent calls together take no longer than the latency of one", func(t *testing.T) {
+	t.Run("a hundred concurrent calls together take as long as the latency of one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Latency: time.Second})
 			defer cloud.Close()
@@ -97,7 +97,7 @@ func TestVirtualTime(t *testing.T) {
 	})
 }
 
-func TestNothingHappensUntilTheFakeClockIsStepped(t *testing.T) {
+func TestAServerBootsOnlyWhenTheFakeClockIsStepped(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := openstack.New(openstack.Config{Clock: fake, Seed: openstack.SeedMetaKube, BootTime: time.Minute})
 	t.Cleanup(cloud.Close)
@@ -119,7 +119,7 @@ func TestNothingHappensUntilTheFakeClockIsStepped(t *testing.T) {
 	}
 }
 
-func TestTheCallbackOfABootMayCallTheCloud(t *testing.T) {
+func TestTheCallbackThatIsCalledAfterABootMayCallTheCloud(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	var mu sync.Mutex
 	var seen []string

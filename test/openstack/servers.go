@@ -1,7 +1,7 @@
 package openstack
 
-// OnBoot registers f to be called whenever a server becomes ACTIVE. The calls are made in order, one after the other, and
-// without the lock.
+// OnBoot registers f to be called whenever a server becomes ACTIVE. The calls are made in order, one after the other. The
+// cloud's lock is not held during a call.
 func (c *Cloud) OnBoot(f func(Server)) { c.kernel.Hold(func() { c.compute.OnBoot(f) }) }
 
 // OnGone registers f to be called whenever a server that had become ACTIVE no longer exists. The calls are made like those of

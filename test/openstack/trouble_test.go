@@ -131,7 +131,7 @@ func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListsShowTheStateBeforeTheConfiguredLag(t *testing.T) {
+func TestListsAreOlderByTheConfiguredLagAndGETsAreNot(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 10 * time.Second})
 	cloud.SetListLag(5 * time.Second)
@@ -156,7 +156,7 @@ func TestListsShowTheStateBeforeTheConfiguredLag(t *testing.T) {
 	}
 }
 
-func TestListsLackTheServersOfALostCell(t *testing.T) {
+func TestServersOfALostCellAreUnknownOrMissingInLists(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -213,7 +213,7 @@ func TestServersOnADownHostStayActiveAndCanBeDeleted(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestTheAPIShowsServersThatFailStopOrVanish(t *testing.T) {
+func TestTheAPIShowsThatServersFailedWereStoppedOrAreGone(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -238,7 +238,7 @@ func TestTheAPIShowsServersThatFailStopOrVanish(t *testing.T) {
 	}
 }
 
-func TestCallsAreLogged(t *testing.T) {
+func TestCallsAreLoggedWithNameServiceProjectAndDuration(t *testing.T) {
 	cloud := start(t, openstack.Config{Latency: 2 * time.Millisecond})
 	c := login(t, cloud, nil)
 	k := c.known(t)

@@ -76,7 +76,7 @@ type Pool struct {
 // ID returns the ID of the pool's node group.
 func (p *Pool) ID() string { return membership.ID(Namespace, p.Deployment.Name) }
 
-// Revision adds a MachineSet of that revision.
+// Revision adds a MachineSet with the revision n.
 func (p *Pool) Revision(n int) *v1alpha1.MachineSet {
 	s := &v1alpha1.MachineSet{ObjectMeta: p.World.Meta(p.Deployment.Name + "-r" + strconv.Itoa(n))}
 	s.Annotations = map[string]string{v1alpha1.AnnotationRevision: strconv.Itoa(n)}

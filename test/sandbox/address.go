@@ -5,7 +5,8 @@ import (
 	"net"
 )
 
-// claim returns an address with a free port when the port is 0, and any other address unchanged.
+// claim returns an address with a free port when the port of address is 0, and address itself otherwise. It returns
+// an error when no program can listen on address, or when address is not a loopback address.
 func claim(flag, address string) (string, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

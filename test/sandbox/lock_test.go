@@ -92,7 +92,7 @@ func TestTheAutoscalersFlagsAreReadFromTheShippedFile(t *testing.T) {
 	}
 }
 
-func TestTheAutoscalersBinaryIsFoundByVariableOrPath(t *testing.T) {
+func TestTheAutoscalersBinaryIsFoundByEnvironmentVariableOrPATH(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "cluster-autoscaler")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -117,9 +117,9 @@ func TestInvalidOptionsAreRefusedBeforeAnythingStarts(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"a path of drover's binary at which there is no file": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
-		"a folder in the place of drover's binary":            {Options{Drover: t.TempDir()}, "name drover's binary"},
-		"a negative boot time":                                {Options{BootTime: -time.Second}, "--boot-time -1s"},
+		"a path of drover's binary at which there is no file is refused": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"a folder instead of drover's binary is refused":                 {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a negative boot time is refused":                                {Options{BootTime: -time.Second}, "--boot-time -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -33,7 +33,8 @@ type Sandbox struct {
 	// TwoClusters.
 	Cluster, Target *kube.Cluster
 	Cloud           *openstack.Cloud
-	// Client and TargetClient are clients of the administrators, for the kinds of Kubernetes and of drover.
+	// Client and TargetClient are the administrators' clients of Cluster and Target, for the kinds of Kubernetes and
+	// of drover.
 	Client, TargetClient client.Client
 
 	options  Options
@@ -145,9 +146,9 @@ func (s *Sandbox) startCluster(ctx context.Context) error {
 	return err
 }
 
-// clusterOptions returns the options of one cluster. Before the cluster's controllers start, the manifests of the given
-// folders are applied, so that the garbage collector handles drover's kinds from the start. No folders means those for
-// a single cluster.
+// clusterOptions returns the options of one cluster, with its data in the folder dir. Before the cluster's controllers
+// start, the manifests in the folders manifests are applied, so that the garbage collector handles drover's kinds from
+// the start. Without such folders the manifests for a single cluster are applied.
 func (s *Sandbox) clusterOptions(dir string, components []kube.Component, administrator *client.Client, manifests ...string) kube.Options {
 	install := func(ctx context.Context, cluster *kube.Cluster) error {
 		c, err := client.New(cluster.Config, client.Options{Scheme: Scheme()})

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// consoleLimit is how many lines of a server's console and journal are kept.
+// consoleLimit is how many lines of a server's console are stored, and how many lines of its journal.
 const consoleLimit = 200
 
 // machines runs a kubelet on each server of the cloud, from the server's boot to its end.
@@ -129,7 +129,7 @@ func (s *Sandbox) Journals() map[string]string {
 // kernelShare is the percentage of its flavor's memory that a server's kernel and firmware reserve.
 const kernelShare = 2
 
-// capacityOf returns the capacity that a kubelet finds on a server of that flavor.
+// capacityOf returns the capacity that the kubelet on a server reports.
 func capacityOf(s openstack.Server) corev1.ResourceList {
 	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	memory := int64(s.RAM) * mebibyte * (100 - kernelShare) / 100

@@ -8,8 +8,8 @@ import (
 // neededSpace is the maximum size of a sandbox's folder in bytes. Most of it is etcd's files.
 const neededSpace = 200 << 20
 
-// enoughSpace refuses a folder whose file system would be full before the end. It accepts a folder
-// whose free space is unknown.
+// enoughSpace returns an error if the file system of a folder has too little free space for a sandbox. It accepts a
+// folder whose free space is unknown.
 func enoughSpace(dir string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {

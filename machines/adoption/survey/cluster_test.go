@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/handover"
 )
 
-func TestTheFindingNamesTheProgramThatHoldsTheLease(t *testing.T) {
+func TestTheAdoptionReportNamesTheProgramThatHoldsTheLeaderElectionLease(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	name := types.NamespacedName{Namespace: "kube-system", Name: "machine-controller"}
 	for holder, want := range map[string]string{

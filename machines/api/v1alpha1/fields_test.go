@@ -11,7 +11,7 @@ func TestMostSimilarNamesAreSuggestedForAnUnknownName(t *testing.T) {
 		known, want []string
 	}{
 		{"at most three names are suggested, the most similar first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
-		{"the case of the letters does not matter", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
+		{"a name that differs only in the case of its letters is suggested", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
 		{"a name that differs too much is not suggested", "large", []string{"m1.small"}, nil},
 	} {
 		t.Run(tt.what+" (F-55)", func(t *testing.T) {

@@ -71,16 +71,16 @@ func (s *Settings) joinOf(g *Group) time.Duration {
 	return s.Join
 }
 
-// whereabouts is the state of a Machine that has an entry in the record of its group.
+// whereabouts is the state of a Machine whose replacement has started.
 type whereabouts struct {
 	verdict *Verdict // nil when the Machine is healthy or being deleted
 	leaving bool
 }
 
-// running returns the entries of a group's record that have not ended. An entry ends when its Machine has recovered, or when
-// the Machine is gone and no further successor is expected. It ends in any case when the time for a successor is over, so
-// that one stuck Machine does not block the repair of all others. If the clock of an earlier leader made an entry start in
-// the future, the start is moved to the present.
+// running returns the replacements of a group that have not ended. A replacement ends when its Machine has recovered, or
+// when the Machine is gone and no further successor is expected. It ends in any case when the time for a successor is over,
+// so that one stuck Machine does not block the repair of all others. If the clock of an earlier leader made a replacement
+// start in the future, its start is moved to the present.
 func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	coming := max(0, g.Size-j.up[g])
 	for i := len(g.Replacements) - 1; i >= 0; i-- {
@@ -138,9 +138,8 @@ func newBudget(g *Group, most int, entries []v1alpha1.HealthReplacement) *budget
 	return b
 }
 
-// take reports whether the Machine may be replaced now, and records the replacement. A Machine with an entry in the group's
-// record may always be replaced, because its replacement was started earlier. So may a Machine on a host whose Machines are
-// being replaced.
+// take reports whether the Machine may be replaced now, and if so records the replacement. A replacement that was started
+// earlier may always continue. All Machines of one failed host count as one replacement.
 func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 	if b.begun[v.Machine.UID] {
 		return true

@@ -11,7 +11,7 @@ import (
 )
 
 func TestJudgeRecordsReplacements(t *testing.T) {
-	t.Run("records the replacements that this round starts (MCM-46)", func(t *testing.T) {
+	t.Run("records each replacement that it starts, with the UID of the Machine (MCM-46)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.silent(long, "a-1")
@@ -56,7 +56,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "replaced", replaced(p), "")
 		check(t, "record", recordOf(p, g), "a-0")
 	})
-	t.Run("sets the start time of a recorded replacement to now when it lies in the future (MCM-49)", func(t *testing.T) {
+	t.Run("sets the start time of a recorded replacement to now when the recorded time is in the future (MCM-49)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 10)
 		g.Size = 11
@@ -78,7 +78,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "record", recordOf(p, g), "a-1 a-2")
 		check(t, "replaced", replaced(p), "")
 	})
-	t.Run("records and starts at most as many replacements as the API server can store", func(t *testing.T) {
+	t.Run("starts no more replacements of a group at once than the group's status can record", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 1000, "x")
 		s.Settings.MaxReplacing = intstr.FromString("100%")

@@ -90,8 +90,8 @@ func (w *World) diagnose(m *Machine) Finding {
 	return f
 }
 
-// diagnoseMissing diagnoses a Machine whose Node is missing. The Machine is unhealthy if the Machine controller has not found
-// the Node by a live read either, and as long as the Machine's server exists.
+// diagnoseMissing diagnoses a Machine whose Node is missing. The Machine is unhealthy if its server exists and the Machine
+// controller has not found the Node by a live read either.
 func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f *Finding) {
 	ready := conditionOf(m.Machine, v1alpha1.ConditionReady)
 	if ready.Reason != nodeMissing || server.Status != corev1.ConditionTrue && !serverLives[server.Reason] {
@@ -125,7 +125,8 @@ func (w *World) diagnoseNode(m *Machine, f *Finding) {
 	}
 }
 
-// add adds a problem. The oldest problem is reported; of two equally old problems, the first.
+// add adds a problem to the finding. Reason and Since come from the oldest problem; of two equally old problems, from the first.
+// Trouble describes all problems.
 func (f *Finding) add(reason, text string, since time.Time) {
 	if !f.Unhealthy || since.Before(f.Since) {
 		f.Reason, f.Since = reason, since
@@ -136,8 +137,8 @@ func (f *Finding) add(reason, text string, since time.Time) {
 	f.Unhealthy, f.Trouble = true, text
 }
 
-// The reason of a condition is shown only if it is a single word, and is cut to maxWord bytes, because any kubelet can write
-// it.
+// maxWord limits the length of a condition's reason in messages, in bytes. A reason is shown only if it is a single word,
+// because any kubelet can write it.
 const maxWord = 64
 
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)

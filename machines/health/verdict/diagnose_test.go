@@ -40,11 +40,11 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerNotActive", time.Hour)
 		}, reasonNodeMissing},
-		{"a Machine does not count when its Node is missing and its server may be gone (MCM-69)", func(m *Machine) {
+		{"a Machine is neither healthy nor unhealthy when its Node is missing and its server may be gone (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerUnknown", time.Hour)
 		}, none},
-		{"a Machine whose Node is missing in the cache does not count before a live read (MCM-69)", func(m *Machine) {
+		{"a Machine whose Node is missing in the cache is neither healthy nor unhealthy before a live read (MCM-69)", func(m *Machine) {
 			m.Node = nil
 			setMachine(m, v1alpha1.ConditionReady, corev1.ConditionTrue, "NodeReady", time.Hour)
 		}, none},
@@ -55,23 +55,23 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 		{"a Machine whose server did not start is healthy when its Node is Ready again (MCM-44)", func(m *Machine) {
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
 		}, well},
-		{"a Machine does not count while its server is moved or rescued", func(m *Machine) {
+		{"a Machine is neither healthy nor unhealthy while its server is being moved or rescued", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverBusy, time.Hour)
 		}, none},
-		{"a Machine does not count before it has a Node (CAPI-49)", func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, none},
-		{"a Machine does not count before the first start of its Node is complete (CAPI-49)", func(m *Machine) {
+		{"a Machine is neither healthy nor unhealthy before it has a Node (CAPI-49)", func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, none},
+		{"a Machine is neither healthy nor unhealthy before the first start of its Node is complete (CAPI-49)", func(m *Machine) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
 		{"a Machine with a recorded first start is healthy when its Node is healthy, whatever the Machine's phase is", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
-		{"a Machine does not count when its Node has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
-		{"a Machine does not count when its Node has the label of another Machine", func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
-		{"a Machine does not count while it is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, none},
-		{"a Machine does not count when it is listed for removal", func(m *Machine) { m.Aside = true }, none},
-		{"a Machine does not count while it is paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, none},
+		{"a Machine is neither healthy nor unhealthy when its Node was deleted and has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
+		{"a Machine is neither healthy nor unhealthy when its Node has the label of another Machine", func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
+		{"a Machine is neither healthy nor unhealthy while it is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, none},
+		{"a Machine is neither healthy nor unhealthy when it is listed for removal", func(m *Machine) { m.Aside = true }, none},
+		{"a Machine is neither healthy nor unhealthy while it is paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()
@@ -99,10 +99,10 @@ func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
 		transition, noticed, began, want time.Duration
 	}{
 		{"is the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
-		{"is when drover first noticed the problem if the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"is now when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
+		{"is when drover first noticed the problem if the Node's condition shows a much earlier time", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"is the present time when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
 		{"is when drover first noticed the problem if the transition of the Node's condition is in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"is at the earliest when drover acquired the lease or could reach the API server again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		{"is not before drover acquired the lease or could reach the API server again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

@@ -33,7 +33,7 @@ type judgement struct {
 	// up counts, for each group, the Machines whose first start is complete, without those that a rollout is replacing. The
 	// difference between the group's size and this number is the number of successors that are still expected.
 	up map[*Group]int
-	// recorded holds the Machines with an entry in a record of replacements.
+	// recorded holds the Machines that the status of their group lists as being replaced.
 	recorded map[types.UID]whereabouts
 }
 
@@ -110,7 +110,8 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	return v
 }
 
-// judge decides when the Machine is due, and which brake applies to this Machine alone.
+// judge decides when the Machine is due for replacement, and which brake applies to it. judgeGroup applies the limit on
+// simultaneous replacements later.
 func (j *judgement) judge(v *Verdict) {
 	m := v.Machine
 	v.Due = j.w.due(v)
@@ -161,7 +162,8 @@ func (w *World) due(v *Verdict) time.Time {
 // isDue reports whether the Machine may be replaced now.
 func (w *World) isDue(v *Verdict) bool { return !v.Due.IsZero() && !v.Due.After(w.Now) }
 
-// judgeGroup selects the Machines of a group to replace among those that are due, and computes the group's record.
+// judgeGroup selects the Machines of a group to replace among those that are due, and computes what the group's status must
+// show.
 func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 	b := newBudget(g, j.w.Settings.mostOf(g), j.running(g))
 	p := GroupPlan{Group: g}

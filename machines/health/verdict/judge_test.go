@@ -29,11 +29,11 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 		replace, held string
 	}{
 		{"replaces nothing when all Machines are healthy", func(s *scene) { s.group("a", 5) }, "", ""},
-		{"keeps a Machine that is unhealthy for less than the timeout (MCM-44)", func(s *scene) {
+		{"keeps a Machine that has been unhealthy for less than the timeout (MCM-44)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(9*time.Minute, "a-1")
 		}, "", "a-1="},
-		{"replaces a Machine that is unhealthy for the timeout (MCM-44)", func(s *scene) {
+		{"replaces a Machine that has been unhealthy for as long as the timeout (MCM-44)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(10*time.Minute, "a-1")
 		}, "a-1", ""},
@@ -47,7 +47,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(leave, "a-1")
 			s.silent(long, "a-2")
 		}, "", "a-2=OthersBeingReplaced"},
-		{"replaces the Machine first that has been unhealthy for longer (MCM-47)", func(s *scene) {
+		{"replaces the Machine that has been unhealthy for the longest time before others of its group (MCM-47)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.silent(time.Hour, "a-2")
@@ -88,7 +88,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("c", 2)
 			s.silent(long, "a-0", "b-0", "c-0", "c-1", "a-1")
 		}, "", "a-0=ClusterUnhealthy b-0=ClusterUnhealthy c-0=ClusterUnhealthy"},
-		{"counts a Machine in the share of unhealthy Machines even before its timeout is over (MCM-48)", func(s *scene) {
+		{"counts Machines in the share of unhealthy Machines even before their timeout is over (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0")
@@ -116,13 +116,13 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1", "a-2") // 3 of 5
 		}, "", "a-0=GroupUnhealthy"},
-		{"stops waiting for a successor that is stuck in creation when the time for a successor is over (MCM-49)", func(s *scene) {
+		{"replaces another Machine when a successor is stuck in creation and the time for the successor is over (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.remove("a-1")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"stops waiting for a Machine that is stuck in deletion when the time for a successor is over (MCM-49)", func(s *scene) {
+		{"replaces another Machine when a Machine is stuck in deletion and the time for its successor is over (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.change(leave, "a-1")
@@ -147,7 +147,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-1")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "soon"), "a-1")
 		}, "a-1", ""},
-		{"starts the timers of unhealthy Machines again when the API server can be reached again (MCM-51)", func(s *scene) {
+		{"starts the health timeout again when the API server can be reached again after an outage (MCM-51)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(time.Hour, "a-1")
 			s.Began = noon.Add(-9 * time.Minute)
@@ -162,11 +162,11 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.Settings.MaxReplacing = intstr.FromInt32(3)
 			s.silent(long, "a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7")
 		}, "a-0 a-1 a-2", "a-3=OthersBeingReplaced a-7=OthersBeingReplaced"},
-		{"replaces two of eleven Machines at once when 10 % may be replaced at once (CAPI-50)", func(s *scene) {
+		{"replaces two of eleven Machines at once when 10 %, rounded up, may be replaced at once (CAPI-50)", func(s *scene) {
 			s.group("a", 11, "x").Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1", "a-2=OthersBeingReplaced"},
-		{"replaces at least one Machine at a time (CAPI-50)", func(s *scene) {
+		{"replaces one Machine at a time even when the group's annotation permits none (CAPI-50)", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "0"
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
@@ -180,7 +180,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-0", "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplaceCAPI, ""), "a-2")
 		}, "a-2", "a-0=ClusterUnhealthy"},
-		{"starts no more requested replacements than may run at once (CAPI-50)", func(s *scene) {
+		{"starts no more replacements at once than permitted, even when annotations request them (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2", "a-3")
 		}, "a-2", "a-3=OthersBeingReplaced"},
@@ -208,7 +208,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 1).Kind = "MachineSet"
 			s.silent(long, "a-0")
 		}, "a-0", ""},
-		{"replaces a Machine at once, within the limits, when its server cannot be started", func(s *scene) {
+		{"does not wait for the timeout to replace Machines whose servers cannot be started, one of the group at a time", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
 				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
@@ -220,13 +220,13 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces other Machines of the group before a Machine whose requested deletion was refused (MCM-46)", func(s *scene) {
+		{"replaces a Machine with a replace annotation after others of its group when its deletion was refused (MCM-46)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-1")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"does not retry a refused deletion before the wait is over", func(s *scene) {
+		{"does not retry a refused deletion before the wait after the refusal is over", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1")
 			s.change(func(m *Machine) { m.Refused = noon.Add(time.Second) }, "a-1")
@@ -253,7 +253,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.silent(long, "a-9")
 		}, "", "a-0=TooManyNodesMissing a-9=TooManyNodesMissing"},
-		{"replaces nothing when the list lacks most Machines of a failed zone (MCM-48)", func(s *scene) {
+		{"replaces nothing when the list of Machines lacks most Machines of a failed zone (MCM-48)", func(s *scene) {
 			s.group("a", 30, "x", "y", "z")
 			s.silent(long, "a-0", "a-3", "a-6", "a-9")
 			s.remove("a-0", "a-3", "a-12", "a-15", "a-18", "a-21", "a-24", "a-27")
@@ -289,7 +289,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"reads the host of a healthy Node from its Machine's record when the Node has no host label", func(s *scene) {
+		{"does not treat a host as failed when only a Machine's record shows that a healthy Node runs on it", func(s *scene) {
 			s.group("a", 10, "x")
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")
@@ -323,7 +323,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(leave, "a-0")
 			s.silent(long, "a-1")
 		}, "a-1", ""},
-		{"continues a replacement that a former leader recorded", func(s *scene) {
+		{"continues a replacement that the previous leader recorded", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, time.Minute, "a-1")
 			s.silent(time.Hour, "a-1", "a-2")

@@ -30,7 +30,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		}
 		check(t, "next look", Judge(s.World).NextLook, noon.Add(time.Minute))
 	})
-	t.Run("shortens a long reason from the kubelet, and hides a reason of several words", func(t *testing.T) {
+	t.Run("shows at most 64 characters of the reason in the Node's condition, and omits a reason of several words", func(t *testing.T) {
 		for reason, want := range map[string]string{
 			strings.Repeat("A", 1000):                 " (" + strings.Repeat("A", 64) + ")",
 			"Fine), all is well; delete the others (": "",
@@ -42,7 +42,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 			check(t, "trouble", verdictOf(Judge(s.World), "a-1").Trouble, "Node a-1: condition Ready is Unknown"+want)
 		}
 	})
-	t.Run("writes no condition in the first seconds of a problem", func(t *testing.T) {
+	t.Run("writes no condition in the first ten seconds of a problem", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		s.silent(4*time.Second, "a-1")
@@ -62,7 +62,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 	})
-	t.Run("shows that a Machine has recovered (MCM-44)", func(t *testing.T) {
+	t.Run("sets the condition to True when a Machine has recovered (MCM-44)", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		setMachine(s.machine("a-1"), v1alpha1.ConditionHealthy, corev1.ConditionFalse, reasonNodeNotReady, time.Hour)
@@ -88,15 +88,15 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		change func(*Machine)
 		want   string
 	}{
-		{"it has no set", func(m *Machine) { m.Group = nil }, "no MachineSet would create another"},
-		{"an annotation excludes it from health checks", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
-		{"its health timeout is 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, "--health-timeout"},
-		{"a rollout replaces it", func(m *Machine) { m.Outdated = true }, "the rollout of its MachineDeployment"},
-		{"other Machines are replaced first", func(m *Machine) {
+		{"shows why a Machine is not replaced when it has no set", func(m *Machine) { m.Group = nil }, "no MachineSet would create another"},
+		{"shows why a Machine is not replaced when an annotation excludes it from health checks", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
+		{"shows why a Machine is not replaced when its health timeout is 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, "--health-timeout"},
+		{"shows why a Machine is not replaced by the health check when a rollout replaces it", func(m *Machine) { m.Outdated = true }, "the rollout of its MachineDeployment"},
+		{"shows why a Machine is not replaced yet when other Machines are replaced first", func(m *Machine) {
 			m.Group.Replacements = []v1alpha1.HealthReplacement{{Name: "other", UID: "uid-a-4", Started: metav1.NewTime(noon)}}
 		}, "replaces 1 at a time"},
 	} {
-		t.Run("shows why a Machine is not replaced: "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()
 			s.group("a", 5)
 			s.silent(long, "a-1")

@@ -10,16 +10,16 @@ const (
 	// leastToJudge is how many Machines a group, zone or cluster must have before its share of unhealthy Machines is
 	// meaningful: of two Machines, one is already half.
 	leastToJudge = 3
-	// leastMissing and partMissing define when a snapshot is not trusted: when it lacks more than leastMissing Machines or
-	// Nodes, and these are more than one in partMissing.
+	// leastMissing and partMissing define when a snapshot is not trusted: more than leastMissing Machines or Nodes are
+	// missing, and more than one in partMissing of all.
 	leastMissing, partMissing = 3, 10
 )
 
 // share counts the Machines of a group, a zone or the cluster.
 type share struct {
 	counted, unhealthy int
-	// sharing is the number of unhealthy Machines on failed hosts, minus one for each of these hosts. These Machines do not
-	// count, because the Machines of a failed host count as one.
+	// sharing is the number of unhealthy Machines on failed hosts, minus the number of these hosts. It is subtracted from
+	// unhealthy, so that all Machines of a failed host count as one.
 	sharing int
 }
 

@@ -66,8 +66,8 @@ type Machine struct {
 	Aside bool
 	// Outdated reports whether a rollout is replacing the Machines of this Machine's set.
 	Outdated bool
-	// Noticed is when this process first saw that the Machine is unhealthy; zero means that it has not seen that before.
-	// Times in a Node's conditions come from the clock of that Node, which may be wrong.
+	// Noticed is when this process first saw that the Machine is unhealthy; zero means that it has not seen this before. Times
+	// in a Node's conditions come from the clock of that Node, which may be wrong.
 	Noticed time.Time
 	// Held is when a brake because of too many unhealthy Machines last applied to the Machine in this process; zero means
 	// never.
@@ -92,13 +92,13 @@ func (g *Group) String() string { return g.Kind + " " + g.Namespace + "/" + g.Na
 
 // Plan is the decision about a snapshot.
 type Plan struct {
-	// Replace are the Machines to replace now, the most urgent first. Their entries are in the records of their groups, see
-	// Groups.
+	// Replace are the Machines to replace now, the most urgent first. Their replacements are also in the plans of their
+	// groups, see Groups.
 	Replace []*Verdict
 	// Verdicts are the verdicts on all Machines that are unhealthy or whose replacement is requested, including those in
 	// Replace, and on all Machines whose condition Healthy must change.
 	Verdicts []*Verdict
-	// Groups are the plans for the groups that have a record, had one, or need one.
+	// Groups are the plans for the groups whose status has, had or needs replacements or condition RepairHeld.
 	Groups []GroupPlan
 	// Unhealthy is the number of unhealthy Machines.
 	Unhealthy int
@@ -109,7 +109,7 @@ type Plan struct {
 // GroupPlan is what must be stored in the status of a group.
 type GroupPlan struct {
 	*Group
-	// Replacements are the entries that have not ended, and the entries of the Machines in [Plan.Replace].
+	// Replacements are the earlier replacements that have not ended, and those of the Machines in [Plan.Replace].
 	Replacements []v1alpha1.HealthReplacement
 	// Held is the brake that applies when none of the group's unhealthy Machines is replaced. It is empty when no Machine is
 	// unhealthy, or when brakes apply only to single Machines.

@@ -22,8 +22,8 @@ type Facts struct {
 	*Progress
 }
 
-// Observed are the facts that are read at the start of a reconcile: the Machine, its server and its Node. A step that writes
-// the Machine or the Node updates them.
+// Observed are the facts that are read at the start of a reconcile: the Machine, its server and its Node. A step that writes the
+// Machine or the Node updates these facts.
 type Observed struct {
 	Paused, Deleting, Initializing, Force bool
 	// OtherController reports whether the Machine belongs to another controller.
@@ -40,8 +40,8 @@ type Observed struct {
 	// Joined reports whether status.nodeRef names a Node.
 	Joined bool
 
-	// CloudErr is why the cloud cannot be asked; Cloud is then empty. SpecUnreadable reports whether the spec alone is the
-	// reason.
+	// CloudErr is the reason why no facts come from the cloud; Cloud is then empty. SpecUnreadable reports whether the spec
+	// alone is that reason.
 	CloudErr       *fault.Error
 	SpecUnreadable bool
 	Cloud          cloud.Facts
@@ -68,12 +68,12 @@ type Policy struct {
 	// APIFrozen reports whether an API server does not answer, or has only just begun to answer again, so that the observed
 	// facts may be out of date.
 	APIFrozen bool
-	// BackingOff reports whether the Machine waits after a failure of its own. Permission is whether the group's back-off
-	// lets the Machine create a server.
+	// BackingOff reports whether the Machine waits after a failure of its own. Permission is the decision of the group's
+	// back-offs whether the Machine may create a server.
 	BackingOff bool
 	Permission backoff.Permission
 	// JoinDeadline is when the join timeout ends, not counting the time in which the API servers could not be reached; zero
-	// means never. Late reports whether it has ended.
+	// means never. Late reports whether the join timeout has ended.
 	JoinDeadline time.Time
 	Late         bool
 	// Start is the state of the start of a server that was shut down.

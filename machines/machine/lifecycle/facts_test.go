@@ -45,7 +45,7 @@ func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(p)}
 }
 
-func TestTheFactsOfAMachineComeFromItsServerAndNode(t *testing.T) {
+func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 	provider := openstack.Provider{}
 	server := cloud.Facts{Server: &cloud.Server{ID: ownServer, Key: provider.ServerID("openstack:///" + ownServer)}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "now"}}
@@ -56,20 +56,20 @@ func TestTheFactsOfAMachineComeFromItsServerAndNode(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"the fact Named is false without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"the fact Named is false when the Machine has no provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
 		{"the fact Named is true when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
 		{"the fact HadServer is true when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the fact HadServer is true when the Machine's provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"the fact HadServer is false when only the project is recorded", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
-		{"the fact HadServer is true when a server is recorded", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the fact HadServer is false when the Machine's status records a project and no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
+		{"the fact HadServer is true when the Machine's status records a server", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the fact Placed is true when the recorded project is the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
 		{"the fact Placed is false when the recorded project is not the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
 		{"the fact Placed is true without a record when the cloud reports no project", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
 		{"the fact Mismatched is false when the provider ID names the Machine's own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
 		{"the fact Mismatched is true when the provider ID does not name the Machine's own server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
 		{"the fact Mismatched becomes false once the provider ID names the Machine's own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"the fact Reregistered is false for the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
-		{"the fact Reregistered is true when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
+		{"the fact Reregistered is false while the Node has the UID in the Machine's status", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the fact Reregistered is true when the Node has another UID than the one in the Machine's status", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
 		{"the fact Reregistered is false when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

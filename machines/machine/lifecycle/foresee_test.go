@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestPredictedStepsEndAtTheFirstStepThatChangesSomething(t *testing.T) {
+func TestTheLastStepThatIsPredictedForAMachine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from   func() Facts
 		change func(*Facts)

@@ -105,7 +105,7 @@ type Decision struct {
 	Reason string
 }
 
-// Next returns the next step of a Machine: the first row whose condition holds.
+// Next returns the next step of a Machine: the first row of the lifecycle table whose condition holds.
 func Next(f *Facts) Decision {
 	switch {
 	case f.Paused:
@@ -282,7 +282,8 @@ func (f *Facts) cloudUnresponsive() bool {
 	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeUnsettled:
 		return true
 	case f.CloudErr != nil, !f.Cloud.Synced:
-		// A cloud that answers lists its servers within seconds, so the shorter of the two time limits is enough.
+		// A cloud that answers lists its servers within seconds, so drover waits only for the shorter time limit of a forced
+		// deletion.
 		return f.ForcedDrainOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting

@@ -73,7 +73,8 @@ func JudgeStart(in StartInput) Start {
 	return StartOver
 }
 
-// StartOf returns the record if it is about the given server, and otherwise nil.
+// StartOf returns the recorded start of the server; nil when no start is recorded, or when the record is about another
+// server.
 func StartOf(server *cloud.Server, record *v1alpha1.ServerStart) *v1alpha1.ServerStart {
 	if server == nil || record == nil || record.Server != server.ID {
 		return nil

@@ -47,7 +47,8 @@ func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Ma
 // with the server's name comes first. taken explains why the Node with the server's provider ID or name is not the Machine's.
 // It is empty when there is no such Node, or when no server is known (MC-52, MCM-41).
 func (s Matcher) Match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
-	// A kubelet chooses its labels and provider ID when it registers, but not its name.
+	// Sort the Nodes with the server's name first: a kubelet chooses its labels and provider ID when it registers, but not
+	// its name.
 	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int {
 		switch {
 		case s.Named(a) == s.Named(b):

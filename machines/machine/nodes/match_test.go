@@ -61,7 +61,7 @@ func matcher(server string) Matcher {
 	return s
 }
 
-func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
+func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
 	own, other := "openstack:///"+ownServer, "openstack:///"+otherServer
 	const controlPlane, master = "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"
 	tests := []struct {
@@ -75,9 +75,9 @@ func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
 		// change alters the matcher, unless change is nil.
 		change func(*Matcher)
 	}{
-		{"matches by provider ID and name (MC-52)", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},
-		{"matches by a provider ID that contains a region (MC-52)", ownServer, nodeNamed("m", "openstack://region/"+ownServer, ""), true, "", nil},
-		{"matches by provider ID and name with a former Machine's owner label", ownServer, nodeNamed("m", own, "old"), true, "", nil},
+		{"matches a Node by provider ID and name (MC-52)", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},
+		{"matches a Node by a provider ID that contains a region (MC-52)", ownServer, nodeNamed("m", "openstack://region/"+ownServer, ""), true, "", nil},
+		{"matches a Node by provider ID and name although the Node has an earlier Machine's owner label", ownServer, nodeNamed("m", own, "old"), true, "", nil},
 		{"matches a Node without a provider ID by its name", ownServer, nodeNamed("m", "", ""), true, "", nil},
 		{"refuses a Node with the provider ID of another server (MC-52)", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
 		{"refuses a Node with another Machine's owner label (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
@@ -85,11 +85,11 @@ func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
 		{"does not match any Node before the Machine has a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
 		{"refuses a Node with the provider ID of another cloud", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
 
-		{"matches by the Machine's own label and name when no server is known (MC-63)", "", nodeNamed("m", other, "u"), true, "", nil},
+		{"matches a Node by the Machine's owner label and name when no server is known (MC-63)", "", nodeNamed("m", other, "u"), true, "", nil},
 		{"matches a Node with the Machine's label and another name when the Machine's status names the Node (MC-52, MC-63)", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
-		{"does not match by a label alone, because any kubelet can write a label (F-4)", ownServer, nodeNamed("n", "", "u"), false, "", nil},
-		{"does not match by a label alone while no server is known (F-4)", "", nodeNamed("n", other, "u"), false, "", nil},
-		{"does not match by the status alone, because the author of a Machine can write its status", "", nodeNamed("n", other, ""), false, "", recordsNode("n")},
+		{"does not match a Node by the owner label alone, because any kubelet can write a label (F-4)", ownServer, nodeNamed("n", "", "u"), false, "", nil},
+		{"does not match a Node by the owner label alone while no server is known (F-4)", "", nodeNamed("n", other, "u"), false, "", nil},
+		{"does not match a Node by the Machine's status alone, because the author of a Machine can write its status", "", nodeNamed("n", other, ""), false, "", recordsNode("n")},
 		{"does not match another server's Node that has the Machine's label", ownServer, nodeNamed("n", other, "u"), false, "", nil},
 		{"does not match a Node with the Machine's label and another server's provider ID while the cloud cannot be asked (F-4)", "", nodeNamed("m", other, "u"), false, "",
 			func(s *Matcher) { s.Machine.Spec.ProviderID = &own }},
@@ -98,21 +98,21 @@ func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
 		{"refuses a Node when the server has another name in the cloud (F-4)", ownServer, nodeNamed("m", own, ""), false, "named other in the cloud",
 			func(s *Matcher) { s.Name = "other" }},
 		{"refuses a Node with the label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane", nil},
-		{"refuses a Node with the old label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(master)), false, "control plane", nil},
+		{"refuses a Node with the older label of the control plane, master (F-4)", ownServer, nodeNamed("m", own, "", labeled(master)), false, "control plane", nil},
 		{"refuses a Node with the taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(controlPlane)), false, "control plane", nil},
-		{"refuses a Node with the old taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(master)), false, "control plane", nil},
+		{"refuses a Node with the older taint of the control plane, master (F-4)", ownServer, nodeNamed("m", own, "", tainted(master)), false, "control plane", nil},
 		{"refuses a Node with a control-plane role and without a provider ID (F-4)", ownServer, nodeNamed("m", "", "", labeled(controlPlane)), false, "control plane", nil},
 		{"refuses a Node with a control-plane role even if an operator lets the Machine adopt its server (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane",
 			func(s *Matcher) { s.Adopted = true }},
 		{"refuses a Node that is older than the Machine and has the Machine's label and a control-plane role (F-4)", ownServer,
 			nodeNamed("m", own, "u", labeled(controlPlane), registeredAfter(-time.Hour)), false, "control plane", nil},
-		{"matches a Node with the Machine's label although somebody set a control-plane role", ownServer, nodeNamed("m", own, "u", labeled(controlPlane)), true, "", nil},
+		{"matches a Node with the Machine's label although somebody set a control-plane role on the Node", ownServer, nodeNamed("m", own, "u", labeled(controlPlane)), true, "", nil},
 
 		{"refuses a Node that is older than the Machine (F-4)", ownServer, nodeNamed("m", own, "", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"refuses a Node that is older than the Machine and has a former owner's label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"refuses a Node that is older than the Machine and has an earlier Machine's owner label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
 		{"refuses a Node that is older than the Machine and has neither owner label nor provider ID (MC-52)", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
 		{"matches a Node that registered in the same second in which the Machine was created", ownServer, nodeNamed("m", own, "", registeredAfter(0)), true, "", nil},
-		{"refuses a Node that is much older than the server (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
+		{"refuses a Node that is older than the server by more than clocks may differ (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference + time.Second) }},
 		{"matches a Node that is older than its server by no more than clocks may differ", ownServer, nodeNamed("m", own, ""), true, "",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference) }},

@@ -56,7 +56,7 @@ func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	return ahead
 }
 
-// RecordsKeys reports whether a record has every wanted key of the template.
+// RecordsKeys reports whether the record has every key of want that comes from the template.
 func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
 	template := Recorded(want)
 	lacks := func(have, keys map[string]string) bool {
@@ -82,9 +82,9 @@ func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 // TaintKey returns the key of a taint in [v1alpha1.NodeMarks].
 func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// Apply changes the Node so that it has the labels, annotations and taints that want lists. had lists those that drover
-// put there before; Apply removes those of them that are no longer wanted. It also removes the startup taint, whose key is
-// startup, unless startup is empty. It does not change what other clients set, above all the taints of the
+// Apply changes the Node so that it has the labels, annotations and taints that want lists. had lists the labels, annotations and
+// taints that drover set before; Apply removes them if want does not list them any more. It also removes the startup taint, whose
+// key is startup, unless startup is empty. It does not change what other clients set, above all the taints of the
 // cluster-autoscaler (CA-C81). It reports whether it changed the Node.
 func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
 	before := node.DeepCopy()
@@ -130,9 +130,9 @@ func onlyAdds(is, becomes map[string]string) bool {
 	return maps.Equal(is, kept)
 }
 
-// merge changes one set of labels, annotations or taints: want is the wanted content, and had the recorded one. It removes a
-// key that is recorded and no longer wanted, if the key still has the recorded value. It sets a wanted key if the key is
-// absent, has the recorded value, or is one of drover's own.
+// merge changes on, the labels, annotations or taints of a Node. want is the wanted content, and had is what drover set last, as
+// it is recorded. merge removes a key that drover set and no longer wants, unless another program has changed its value. It sets a
+// wanted key unless another program has set it to another value. It always sets drover's own keys.
 func merge(on, want, had map[string]string) {
 	for key, value := range had {
 		if _, still := want[key]; !still && on[key] == value {
@@ -148,8 +148,8 @@ func merge(on, want, had map[string]string) {
 	}
 }
 
-// withTaints returns taints with the given values: first the existing taints in their order, then the new taints sorted by
-// key.
+// withTaints returns a Node's taints from a map of the values that they shall have, by TaintKey: first the existing taints in their
+// order, then the new taints sorted by key. It leaves out existing taints that are not in the map.
 func withTaints(on []corev1.Taint, values map[string]string, want v1alpha1.NodeMarks) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range on {

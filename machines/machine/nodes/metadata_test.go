@@ -45,8 +45,8 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	n.record.Started = start
 }
 
-func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
-	t.Run("sets the template's labels and taints once, and not again (MC-55)", func(t *testing.T) {
+func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
+	t.Run("sets the template's labels and taints once, and does not set them again (MC-55)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
@@ -54,7 +54,7 @@ func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("changes and removes labels and taints that drover set (MC-55, CAPI-48)", func(t *testing.T) {
+	t.Run("changes and removes labels and taints that drover has set before (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
@@ -88,7 +88,7 @@ func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("removes labels and taints that the kubelet set at registration when they are no longer wanted", func(t *testing.T) {
+	t.Run("removes labels and taints that the kubelet set at registration when they are removed from the template", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes")}}}}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.sync(t, machineWith(nil), false, true)
@@ -96,7 +96,7 @@ func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("removes the startup taint once when the Node has started, and not again (MC-56)", func(t *testing.T) {
+	t.Run("removes the startup taint once when the Node has started, and does not remove it again (MC-56)", func(t *testing.T) {
 		n, m := &synced{Node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint(startup, ""), taint("x", "")}}}}, machineWith(nil)
 		n.sync(t, m, false, true)
 		if len(n.Spec.Taints) != 2 {
@@ -118,7 +118,7 @@ func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
 			}
 		}
 	})
-	t.Run("sets the template's labels and removes nothing when there is no record (F-6)", func(t *testing.T) {
+	t.Run("sets the template's labels and removes nothing when the record of earlier labels is lost (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.record = v1alpha1.NodeMarks{}
@@ -137,7 +137,7 @@ func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("replaces the owner label of another Machine", func(t *testing.T) {
+	t.Run("replaces an owner label on the Node that names another Machine", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelOwnedBy: "other"}, Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: "ns/other"}}}}
 		n.sync(t, machineWith(nil), false, true)
 		if n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {

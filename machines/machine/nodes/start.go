@@ -36,10 +36,10 @@ type StartRules struct {
 	OtherTaints []string
 }
 
-// HasStarted reports whether the first start of the Node was complete before this reconcile. It was if the Machine's status
-// records it. It was also complete if the Machine was Ready or Running with this same Node and has no record, as
-// machine-controller and older versions of drover left it. A Node that was deleted and has registered again must complete its
-// first start again.
+// HasStarted reports whether the first start of the Node was complete before this reconcile, according to the Machine's status.
+// machine-controller and older versions of drover recorded no first start. Without a record, the first start was complete if
+// the Machine was Ready or Running with this Node, and the Node does not have drover's startup taint. A Node that was deleted
+// and has registered again must complete its first start again.
 func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
 	ref := m.Status.NodeRef
 	switch {
@@ -86,7 +86,8 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 		}
 	}
 	for _, key := range slices.Concat(startTaints, r.OtherTaints) {
-		// A Node that is not Ready also has one of these taints.
+		// Report no problem twice: uninitialized is checked above, and a Node that is not Ready also has the taint not-ready or
+		// unreachable.
 		implied := key == v1alpha1.TaintUninitialized || len(out) > 0 && (key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable)
 		if !implied && keepsPodsAway(node, key) {
 			out = append(out, "the Node has the taint "+key)

@@ -27,12 +27,12 @@ func TestWhatIsMissingForTheFirstStartOfANode(t *testing.T) {
 		node  *corev1.Node
 		want  string
 	}{
-		"nothing is missing when the Node is Ready":                                           {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
-		"condition Ready is missing when the Node does not report it":                         {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
-		"condition Ready is missing when it is False":                                         {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
-		"a condition that the operator requires is missing when the Node does not report it":  {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
-		"the removal of the taint network-unavailable is missing when the Node has the taint": {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
-		"nothing is missing when a taint has the effect PreferNoSchedule":                     {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
+		"nothing is missing when the Node is Ready":                                                   {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
+		"condition Ready counts as missing when the Node does not report it":                          {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
+		"condition Ready counts as missing when it is False":                                          {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
+		"a condition that the operator requires counts as missing when the Node does not report it":   {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
+		"the removal of the taint network-unavailable counts as missing while the Node has the taint": {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
+		"nothing is missing when a taint has the effect PreferNoSchedule":                             {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(tt.rules.Missing(tt.node), "; ")
@@ -48,10 +48,10 @@ func TestANodeIsUnreachableAfterFiveMinutes(t *testing.T) {
 		node *corev1.Node
 		want bool
 	}{
-		"a Ready Node is not unreachable":                            {withReady(corev1.ConditionTrue, madeAt.Add(-time.Hour)), false},
-		"a Node that was Ready until recently is not unreachable":    {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter+time.Second)), false},
-		"a Node is unreachable five minutes after it was last Ready": {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter)), true},
-		"a Node that never reported is not unreachable":              {&corev1.Node{}, false},
+		"a Ready Node is not unreachable":                                     {withReady(corev1.ConditionTrue, madeAt.Add(-time.Hour)), false},
+		"a Node that was Ready less than five minutes ago is not unreachable": {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter+time.Second)), false},
+		"a Node is unreachable five minutes after it was last Ready":          {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter)), true},
+		"a Node that never reported its condition Ready is not unreachable":   {&corev1.Node{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Unreachable(tt.node, madeAt); got != tt.want {

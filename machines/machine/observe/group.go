@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// groupOf reads the Machine's group from the caches. An owner that is deleted, or whose UID differs, is ignored.
+// groupOf reads the Machine's group from the caches. It ignores an owner that does not exist, or that has another UID than
+// the owner reference.
 func (o *Observer) groupOf(ctx context.Context, m *v1alpha1.Machine) (scope.Group, error) {
 	g := scope.Group{Holder: m}
 	var set v1alpha1.MachineSet
@@ -24,7 +25,7 @@ func (o *Observer) groupOf(ctx context.Context, m *v1alpha1.Machine) (scope.Grou
 		return g, err
 	}
 	g.Holder, g.Set = &set, set.UID
-	// A set without a readable revision counts as the oldest set.
+	// A set whose revision cannot be parsed counts as the oldest set.
 	g.Revision, _ = strconv.ParseInt(set.Annotations[v1alpha1.AnnotationRevision], 10, 64)
 	var d v1alpha1.MachineDeployment
 	if found, err = o.owner(ctx, &set, v1alpha1.MachineDeploymentKind.Kind, &d); err == nil && found {
@@ -49,9 +50,9 @@ func (o *Observer) owner(ctx context.Context, of client.Object, kind string, int
 	return into.GetUID() == ref.UID, nil
 }
 
-// timeoutsOf returns the timeouts from the annotations of the Machine, otherwise from those of its group's holder, otherwise
-// the defaults. It skips an annotation that cannot be parsed and describes it in the result wrong. It is called in each
-// reconcile, so that a running drain can be shortened.
+// timeoutsOf returns the timeouts from the annotations of the Machine, otherwise from those of its deployment (its set, if
+// it has no deployment), otherwise the defaults. It skips each annotation that cannot be parsed, and describes it in wrong.
+// It is called in each reconcile, so that a running drain can be shortened.
 func (o *Observer) timeoutsOf(m *v1alpha1.Machine, g scope.Group) (t lifecycle.Timeouts, wrong []string) {
 	t = o.Timeouts
 	for key, into := range map[string]*time.Duration{

@@ -17,7 +17,8 @@ type Kinds interface {
 	Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (reason, message string)
 }
 
-// observeKinds asks whether a deletion may go on. It is the last observation, directly before the steps.
+// observeKinds asks the keeper of drover's CRDs whether the Machine's deletion may continue. It is the last observation, directly
+// before the steps.
 func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 	if o.Kinds == nil || !s.Observed.Deleting {
 		return

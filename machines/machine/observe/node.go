@@ -16,9 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// observeNode looks for the Node of the Machine's server that the cloud shows, or has shown. A Node does not belong to the
-// Machine only because spec.providerID names its server. If no server is known, only a Node with the Machine's owner label
-// belongs to it.
+// observeNode looks for the Node of the Machine's server that the cloud shows, or has shown. spec.providerID alone does not
+// prove that a Node belongs to the Machine. If no server is known, only a Node with the Machine's owner label belongs to it.
 func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	seen := &s.Observed
 	if seen.Cloud.Server == nil && seen.Cloud.Foreign != "" {

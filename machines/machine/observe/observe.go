@@ -47,7 +47,7 @@ type Options struct {
 type Backoffs interface {
 	// BackingOff reports whether the Machine waits after a failure of its own.
 	BackingOff(s *scope.Scope) bool
-	// MayCreate reports whether the group's back-off lets this Machine create a server now.
+	// MayCreate reports whether the group's back-off allows this Machine to create a server now.
 	MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
 }
 
@@ -155,7 +155,8 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 	}
 	began := server.Created
 	if recovered := o.Reach.State().Recovered; recovered.After(began) {
-		// Before the API servers answered again, the Node could not register, or drover could not see it.
+		// The time before the API servers answered again does not count: the Node could not register, or drover could not see
+		// it.
 		began = recovered
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)

@@ -71,8 +71,8 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// mayHave reports whether the cloud shows a server of the Machine that may run the Node. spec.providerID does not count.
-// While the cloud cannot be asked, it is assumed that the Machine has such a server.
+// mayHave reports whether the Node may run on the Machine's server. It returns false when spec.providerID names no server,
+// but otherwise only a server that the cloud shows counts. While the cloud's servers are not known, it returns true.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
 	if record.ServerID(o.Cloud, m) == "" {
 		return false

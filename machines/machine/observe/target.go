@@ -48,7 +48,8 @@ func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (
 	return others > 0 || t.coming, nil
 }
 
-// look lists the Nodes, and if these are not enough, also the Machines. The caller must hold mu.
+// look counts the Nodes that accept pods. If there is at most one, it also looks for a Machine that is about to become a Node. The
+// caller must hold mu.
 func (t *targets) look(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := t.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {

@@ -109,8 +109,8 @@ func (r *Retries) repeatWrites(ctx context.Context) (done bool, err error) {
 // NeedLeaderElection returns true: only the leader writes groups.
 func (r *Retries) NeedLeaderElection() bool { return true }
 
-// writeHolder writes the group's back-offs and joins to the status of its deployment or set. It logs an error; Start repeats
-// the write.
+// writeHolder writes the group's back-offs and the outcomes of its joins to the status of its deployment or set. It logs an
+// error; Start repeats the write.
 func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 	if !r.writes.begin(holder.GetUID()) {
 		return
@@ -137,8 +137,8 @@ func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 	writer := patch.Writer{Client: r.client, FieldManager: r.fieldOwner}
 	err := writer.ApplyStatus(ctx, holder, &status)
 	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
-		// The stored CRD may be of a release without the field joinOutcomes. In that case the API server answers 500 and stores
-		// nothing.
+		// The CRD in the cluster may be from a release of drover without the field joinOutcomes. In that case the API server
+		// answers 500 and stores nothing.
 		older := status
 		older.JoinOutcomes = nil
 		err = writer.ApplyStatus(ctx, holder, &older)

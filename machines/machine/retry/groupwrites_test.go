@@ -175,7 +175,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 			})
 		})
 	}
-	t.Run("stops repeating the write once the group is gone (F-24)", func(t *testing.T) {
+	t.Run("stops repeating the write of a back-off once the group is gone (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.answers = []error{errors.New("EOF"), apierrors.NewNotFound(schema.GroupResource{}, "pool")}
@@ -217,8 +217,8 @@ func TestANewProcessCorrectsBackoffsWhoseWriteWasLost(t *testing.T) {
 	})
 }
 
-func TestAChangeDuringAWriteIsWritten(t *testing.T) {
-	t.Run("the same goroutine writes the change, so that no older status is stored last (F-24)", func(t *testing.T) {
+func TestAChangeOfBackoffsDuringAWriteIsWritten(t *testing.T) {
+	t.Run("a back-off that ends while its status is being written is removed by a second write (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.during = b.works

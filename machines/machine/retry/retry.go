@@ -29,8 +29,8 @@ type Retries struct {
 	writes     *groupWrites
 }
 
-// New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. When a Machine that
-// was refused may ask again, wake is called for it.
+// New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for a
+// Machine that waits for a back-off of its group, when the Machine may ask the cloud for a server again.
 func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
 	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
@@ -47,7 +47,7 @@ func (r *Retries) MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permis
 	if !allowed.Allowed || !allowed.JoinsFail || s.Group.Set == "" {
 		return allowed, nil
 	}
-	// After a change of leader, a server of another Machine that is still being created is the group's probe.
+	// After a change of leader, another Machine of the set whose server has no Node yet counts as the probe.
 	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
 	for i := range peers {
 		if peer := &peers[i]; peer.Spec.ProviderID != nil && peer.Status.NodeRef == nil && peer.DeletionTimestamp == nil {
@@ -73,7 +73,7 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 	return out, nil
 }
 
-// attempt returns what the group's back-offs must know about the Machine's request to the cloud.
+// attempt describes the Machine's request for a server to the group's back-offs.
 func attempt(s *scope.Scope) backoff.Attempt {
 	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Revision: s.Group.Revision}
 	if s.Instance != nil {
@@ -156,7 +156,8 @@ func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// JoinEnded records the outcome of waiting for a Node.
+// JoinEnded records the end of the wait for a Node. ok reports whether the server has become a Node; if not, the join timeout
+// has ended.
 func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error {
 	if s.Group.Holder == nil || s.Group.Set == "" {
 		return nil
@@ -194,8 +195,8 @@ func (r *Retries) Forget(machine types.UID) {
 // Sweep drops the state of groups that are no longer used.
 func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
 
-// Wait writes into the scope the back-off for which the Machine waits, and the end of the wait. It reports whether the
-// reconcile ended with such a wait.
+// Wait handles a reconcile that ended with a wait for a back-off: it writes the back-off and the end of the wait into the
+// scope. It returns false when the reconcile ended otherwise.
 func (r *Retries) Wait(s *scope.Scope) bool {
 	now := s.Now()
 	switch s.Last.Reason {
@@ -214,8 +215,8 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 	return true
 }
 
-// writeGroup writes the group's back-offs and joins to the status of its deployment or set; see writeHolder. If the group is
-// a Machine without an owner, they are part of the Machine's next write.
+// writeGroup writes the group's back-offs and the outcomes of its joins to the status of its deployment or set; see
+// writeHolder. For a Machine without an owner, the Machine's next write stores the back-offs.
 func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) {
 	if _, alone := s.Group.Holder.(*v1alpha1.Machine); alone {
 		status, _ := r.groups.Status(s.Group.Holder)

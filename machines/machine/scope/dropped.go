@@ -19,7 +19,7 @@ type seen struct {
 	status     v1alpha1.MachineStatus
 }
 
-// seenIn returns the fields of a Machine that are remembered.
+// seenIn returns the state of a Machine that the memory keeps.
 func seenIn(m *v1alpha1.Machine) seen {
 	return seen{version: m.ResourceVersion, providerID: ptr.Deref(m.Spec.ProviderID, ""), status: m.Status}
 }
@@ -101,7 +101,8 @@ func (mem *memory) forgetSeen(m *v1alpha1.Machine) {
 	mem.stateOf(m).seen = seen{}
 }
 
-// forgetRemoved drops the fields that a failed write would have removed, because that write may have been carried out.
+// forgetRemoved removes from the memory the fields that a failed write was to remove. That write may have been carried out,
+// and PutBack must not restore these fields.
 func (mem *memory) forgetRemoved(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()

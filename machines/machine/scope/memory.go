@@ -13,13 +13,13 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// longestLag is how long a cache that is older than this process's own write is rejected. After that it is used nevertheless,
-// because resource versions are lower than before when a backup of etcd was restored.
+// longestLag is how long drover rejects a cache that is older than its own last write. After that it uses the cache
+// nevertheless, because resource versions are lower than before when a backup of etcd was restored.
 const longestLag = time.Minute
 
 // memory holds, for each Machine, the last writes of this process, and the time since which a change waits to be written.
 type memory struct {
-	// gone is called with the UID of each Machine that is forgotten.
+	// gone is called with the UID of each Machine that is removed from the memory.
 	gone     func(types.UID)
 	mu       sync.Mutex
 	machines map[types.NamespacedName]*written
@@ -33,7 +33,7 @@ type written struct {
 	unwritten time.Time
 	// forced is when this process first saw that the deletion is forced; zero when it is not.
 	forced time.Time
-	// begun reports whether this process was allowed to begin the deletion.
+	// begun reports whether drover's CRDs allowed the Machine's deletion when this process last checked them.
 	begun bool
 	// seen is the last state of the Machine that this process read or wrote.
 	seen seen
@@ -41,7 +41,7 @@ type written struct {
 	// such start.
 	unsent time.Time
 	// ended is when this process removed the last finalizer; zero when it did not. It is needed because the answer to that
-	// write contains no new version.
+	// write contains no new resource version.
 	ended time.Time
 }
 
@@ -79,7 +79,8 @@ func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	return err == nil && order > 0
 }
 
-// wroteMachine records a write of a Machine. After the write no change of the Machine waits. m must not be changed any more.
+// wroteMachine records a write of a Machine. After the write, no change of the Machine waits to be written. m must not be
+// changed any more.
 func (mem *memory) wroteMachine(m *v1alpha1.Machine, now time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -132,7 +133,7 @@ func (mem *memory) hasBegun(m *v1alpha1.Machine) bool {
 	return mem.stateOf(m).begun
 }
 
-// allowed records in may whether the Machine's deletion may go on.
+// allowed records whether the Machine's deletion may begin or continue.
 func (mem *memory) allowed(m *v1alpha1.Machine, may bool) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()

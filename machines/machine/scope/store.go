@@ -29,8 +29,8 @@ type Options struct {
 	// Controller is the controller name that a Machine's label must have.
 	Controller string
 	Start      nodes.StartRules
-	// Gone is called with the UID of each Machine that is forgotten, because it no longer exists or another Machine has its
-	// name. It must not call the Store. Default: nothing is called.
+	// Gone is called with the UID of each Machine that the Store forgets, because the Machine no longer exists or another
+	// Machine has its name. It must not call the Store. Default: nothing is called.
 	Gone func(types.UID)
 }
 

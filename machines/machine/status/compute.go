@@ -88,9 +88,8 @@ func (in *Input) showsReady() bool {
 	return starting || !in.Unsynced
 }
 
-// deletionMessage returns what the deletion waits for. The message of a drain is stored, and an Event is recorded when the
-// next message differs from it. Therefore the message does not include the state of the cloud, because a drain does not wait
-// for the cloud.
+// deletionMessage returns what the deletion waits for. During a drain, the message does not include the state of the cloud:
+// a drain does not wait for the cloud, and an Event is recorded when the message changes.
 func (in *Input) deletionMessage() string {
 	if step := in.Last.Step; step == lifecycle.DrainNode || step == lifecycle.AwaitDetach {
 		return in.message()
@@ -120,7 +119,7 @@ func (in *Input) setError() {
 }
 
 // showsFailure reports whether the error fields show the failure. They do not show a rate limit of the cloud. For a Machine
-// that has a server and is not being deleted, they do not show that the cloud cannot be asked.
+// that has a server and is not being deleted, they also do not show a failure to read the state of the cloud.
 func (in *Input) showsFailure() bool {
 	f := in.Facts
 	lives := in.Last.Step == lifecycle.Fail && f.HadServer && !f.Deleting

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestConditionDeletingShowsThatTheCloudCannotBeAskedIfTheStepNeedsTheCloud(t *testing.T) {
+func TestConditionDeletingShowsWhyTheCloudsDataIsOldOnlyWhenTheStepNeedsTheCloud(t *testing.T) {
 	for step, want := range map[lifecycle.Step]string{
 		lifecycle.DrainNode:    "waiting",
 		lifecycle.AwaitDetach:  "waiting",

@@ -43,7 +43,7 @@ func (in *Input) operation() (kind, state, text string) {
 	}
 	switch {
 	case in.Last.Reason == lifecycle.ReasonDetaching:
-		// The time of this operation determines when the wait ends, even if something else fails meanwhile.
+		// The time of this operation limits the wait for volumes, so a failure meanwhile must not replace the operation.
 		return kind, stateProcessing, text
 	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
 		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))

@@ -20,8 +20,8 @@ func TestTheLastOperationFollowsTheStep(t *testing.T) {
 		"the operation Create has failed when the cloud refuses the server": {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.EnsureServer}, failure, "Create", v1alpha1.OperationFailed},
 		"the operation Join is successful when the Node has joined":         {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
 		"the operation is Drain while pods are evicted":                     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
-		"the operation is Delete while volumes are detached":                {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
-		"the operation is Delete after the pods have terminated":            {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
+		"the operation is Delete while volumes are being detached":          {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
+		"the operation is Delete while the server is deleted":               {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &Input{Machine: &v1alpha1.Machine{}, Facts: &lifecycle.Facts{Observed: &tt.observed}, Result: Result{Last: tt.last, Failure: tt.failure}}

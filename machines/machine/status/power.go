@@ -65,8 +65,8 @@ func (in *Input) forgetStart() {
 	}
 }
 
-// usedUntil returns when the server may be started again, provided that its Node stays Ready until then; zero while that time
-// is not known.
+// usedUntil returns when the server may be started again, provided that its Node stays Ready until then. It returns zero while
+// the server or its Node does not run, and when no successful start is recorded.
 func usedUntil(m *v1alpha1.Machine, f *lifecycle.Facts) time.Time {
 	start := lifecycle.StartOf(f.Cloud.Server, m.Status.ServerStart)
 	if start == nil || start.Failure != "" || f.Cloud.Server.State != cloud.ServerActive || !nodes.Runs(f.Node) {

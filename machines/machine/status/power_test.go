@@ -31,7 +31,7 @@ func shown(server cloud.Server, ready corev1.ConditionStatus, since time.Duratio
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-func TestServerReadyShowsChangesOfTheServer(t *testing.T) {
+func TestConditionServerReadyShowsTheStateOfTheServer(t *testing.T) {
 	stopped := cloud.Server{State: cloud.ServerStopped, Status: "SHUTOFF"}
 	asked := &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon)}
 	failed := &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon), Failure: "so"}
@@ -63,7 +63,7 @@ func TestServerReadyShowsChangesOfTheServer(t *testing.T) {
 	}
 }
 
-func TestABusyServerIsLeftAloneForHalfAnHour(t *testing.T) {
+func TestConditionServerReadyShowsAServerAsBusyForHalfAnHourAtMost(t *testing.T) {
 	in := shown(cloud.Server{State: cloud.ServerOther, Busy: "RESCUE"}, "Unknown", time.Hour, noon)
 	SetCondition(in.Machine, v1alpha1.ConditionServerReady, in.serverReady(), in.Now)
 	for after, reason := range map[time.Duration]string{0: "ServerBusy", 29 * time.Minute: "ServerBusy", 30 * time.Minute: "ServerNotActive", 48 * time.Hour: "ServerNotActive"} {
@@ -74,7 +74,7 @@ func TestABusyServerIsLeftAloneForHalfAnHour(t *testing.T) {
 	}
 }
 
-func TestTheRecordOfAStartIsKeptUntilTheNodeHasBeenReadyForAnHour(t *testing.T) {
+func TestTheRecordOfAServerStartIsKeptUntilTheNodeHasBeenReadyForAnHour(t *testing.T) {
 	active := cloud.Server{State: cloud.ServerActive}
 	record := func(ago time.Duration, server, failure string) *v1alpha1.ServerStart {
 		return &v1alpha1.ServerStart{Server: server, Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}
@@ -87,13 +87,13 @@ func TestTheRecordOfAStartIsKeptUntilTheNodeHasBeenReadyForAnHour(t *testing.T) 
 		stays  bool
 		look   time.Duration
 	}{
-		"removes the record when the Node has been Ready for an hour since the start":   {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
-		"keeps the record one second before the hour is over, and requeues the Machine": {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
-		"keeps the record when the Node has been Ready since before the start":          {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
-		"keeps the record while the Node is not Ready":                                  {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
-		"keeps the record while the server is shut down, although the Node is Ready":    {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
-		"keeps the record when the start has failed":                                    {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
-		"removes the record when the Machine has another server":                        {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
+		"removes the record when the Node has been Ready for an hour since the start":                   {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
+		"keeps the record while the hour is not over, and requeues the Machine for its end":             {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
+		"keeps the record for an hour after the start when the Node was Ready already before the start": {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
+		"keeps the record while the Node is not Ready":                                                  {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"keeps the record while the server is shut down, although the Node is Ready":                    {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"keeps the record when the start has failed":                                                    {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
+		"removes the record when the Machine now has another server":                                    {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := shown(tt.server, tt.ready, tt.since, noon)

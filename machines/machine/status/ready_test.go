@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestServerReadyWhenTheCloudCannotBeAsked(t *testing.T) {
+func TestConditionServerReadyWhenListsOfServersFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server *cloud.Server
 		want   Verdict
 	}{
-		"shows that the cloud cannot be asked while the server is built (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
-		"does not show that the cloud cannot be asked when the server runs":     {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
-		"shows first what is known of the server and then that the cloud cannot be asked": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
+		"shows the error of the lists while the server is being built (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
+		"does not show the error of the lists when the server is ACTIVE":      {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
+		"shows first that the server is in ERROR and then the error of the lists": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
 			Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, "server s1 is in ERROR; listing servers: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func operates(kind, state, text string) func(*v1alpha1.Machine) {
 	}
 }
 
-func TestUrgentChangesAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
+func TestUrgentChangesOfAMachineAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// stored changes the stored Machine, unless stored is nil. now is the change that Urgent decides about.
@@ -62,37 +62,37 @@ func TestUrgentChangesAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 		urgent      bool
 	}{
 		{"a status without a change is not urgent", nil, func(*v1alpha1.Machine) {}, false},
-		{"zone and host can wait", nil, provider(`{"serverID":"s","zone":"z","hostID":"h","volumeIDs":["v"]}`), false},
-		{"ports and floating IP can wait: they have the Machine's owner tag", nil, provider(`{"serverID":"s","portIDs":["p"],"floatingIPID":"f","volumeIDs":["v"]}`), false},
-		{"a volume is urgent: no other record names it once the server is gone", nil, provider(`{"serverID":"s","volumeIDs":["v","w"]}`), true},
+		{"the server's zone and host can wait", nil, provider(`{"serverID":"s","zone":"z","hostID":"h","volumeIDs":["v"]}`), false},
+		{"ports and floating IP can wait: their owner tag names the Machine", nil, provider(`{"serverID":"s","portIDs":["p"],"floatingIPID":"f","volumeIDs":["v"]}`), false},
+		{"a new volume is urgent: no other record names it once the server is gone", nil, provider(`{"serverID":"s","volumeIDs":["v","w"]}`), true},
 		{"the server's state ACTIVE can wait", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionTrue, lifecycle.ReasonServerActive, ""), false},
 		{"the server's state ERROR is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionFalse, lifecycle.ReasonServerError, "no host"), true},
-		{"a server that stopped is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionUnknown, lifecycle.ReasonServerStopped, "SHUTOFF"), true},
-		{"addresses can wait while there is no Node", nil, addressed, false},
-		{"addresses of a Node are urgent: the Node's serving certificate is compared with the addresses", registered, addressed, true},
+		{"the discovery that the server has stopped is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionUnknown, lifecycle.ReasonServerStopped, "SHUTOFF"), true},
+		{"new addresses can wait while there is no Node", nil, addressed, false},
+		{"new addresses are urgent when there is a Node: its serving certificate is compared with them", registered, addressed, true},
 		{"the kubelet's version can wait", nil, func(m *v1alpha1.Machine) { m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: "v1"} }, false},
 		{"a new reason of condition Ready can wait while the Node is awaited", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonWaitingForNode, "since"), false},
 		{"the discovery that the Node belongs to another Machine is urgent", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeTaken, "m"), true},
 		{"the change of condition Ready to True is urgent", registered, showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""), true},
 		{"the change of condition Ready to False is urgent", showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""),
 			showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeNotReady, ""), true},
-		{"condition Ready of a Machine that is being deleted can wait", leaving, showing(v1alpha1.ConditionReady, corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, ""), false},
-		{"a valid spec can wait", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionTrue, lifecycle.ReasonSpecValid, ""), false},
-		{"an invalid spec is urgent", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionFalse, "InvalidSpec", ""), true},
-		{"warnings can wait", nil, showing(v1alpha1.ConditionWarnings, corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, "w"), false},
-		{"output of the console is urgent: the console is read rarely", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
+		{"a change of condition Ready can wait while the Machine is being deleted", leaving, showing(v1alpha1.ConditionReady, corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, ""), false},
+		{"the result that the spec is valid can wait", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionTrue, lifecycle.ReasonSpecValid, ""), false},
+		{"the result that the spec is invalid is urgent", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionFalse, "InvalidSpec", ""), true},
+		{"new warnings can wait", nil, showing(v1alpha1.ConditionWarnings, corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, "w"), false},
+		{"new output of the console is urgent: the console is not read again soon", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
 		{"the phase Pending can wait", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhasePending) }, false},
 		{"the phase Failed is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseFailed) }, true},
 		{"the phase Running is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseRunning) }, true},
-		{"the server's identity is urgent", func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///s") }, true},
+		{"the server's provider ID is urgent", func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///s") }, true},
 		{"a change of finalizers is urgent", nil, func(m *v1alpha1.Machine) { m.Finalizers = nil }, true},
 		{"the reference to the Node is urgent: certificates and rollouts wait for the Node", nil, registered, true},
-		{"an error is urgent", nil, func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, true},
+		{"a new error is urgent", nil, func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, true},
 		{"the end of an error is urgent", func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, func(m *v1alpha1.Machine) { m.Status.ErrorReason = nil }, true},
-		{"back-offs are urgent", nil, func(m *v1alpha1.Machine) { m.Status.Backoffs = []v1alpha1.GroupBackoff{{Class: "Quota"}} }, true},
+		{"a new back-off of the Machine's group is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Backoffs = []v1alpha1.GroupBackoff{{Class: "Quota"}} }, true},
 		{"a successful operation can wait", nil, operates("Join", stateSuccessful, ""), false},
 		{"a failed operation is urgent: the time of the failure is used after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
-		{"the start of the wait for volumes is urgent: the wait is limited from this time", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
+		{"the start of the wait for the detachment of volumes is urgent: the time limit begins then", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
 		{"the phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
 		{"the progress of a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},
 		{"refused evictions are urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no"), true},

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// consoleRead is how many bytes of a console are read. Many of these bytes may be terminal output, which is left out.
+	// consoleRead is how many bytes of a console are read. It is larger than consoleBytes, because output such as progress bars and
+	// control sequences is left out.
 	consoleRead = 64 << 10
 	// consoleBytes is how many bytes of a console the condition shows.
 	consoleBytes = 4096
@@ -73,9 +74,9 @@ func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool)
 	return time.Time{}, false
 }
 
-// watchConsole reads the console of an ACTIVE server that has not become a Node, when half and when three quarters of its
-// join timeout have passed. It shows in the condition what looks like a failure. The condition's heartbeat is the time of the
-// last read, so that a restart does not repeat the read.
+// watchConsole reads the console of an ACTIVE server that has not become a Node, after half and after three quarters of its join
+// timeout. Condition Console shows the text if it contains a failure. The condition's heartbeat is the time of the last read, so
+// that a restart does not repeat the read.
 func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 	server, now := s.Observed.Cloud.Server, s.Now()
 	if s.Policy.Timeouts.Join <= 0 || server.State != cloud.ServerActive || server.Created.IsZero() {
@@ -120,9 +121,9 @@ func setConsole(s *scope.Scope, v status.Verdict) {
 	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
 }
 
-// A line of a console names a failure when it contains both the name of a program that creates the Node and a word for an
-// error. The name is required because kernels print many harmless errors. Lines that match aside only repeat that something
-// failed, without the cause.
+// A line of a console names a failure when it contains both the name of a program that creates the Node and a word for an error. The
+// name is required because kernels print many harmless errors. A line that matches aside does not count, because it only repeats
+// that something failed, without the cause.
 var (
 	nodeMakers   = regexp.MustCompile(`(?i)drover-setup|drover-report|cloud-init|ignition|kubelet|containerd|kernel panic|emergency`)
 	failureWords = regexp.MustCompile(`(?i)\b(fail(ed|ure|s|ing)?|errors?|fatal|panic|emergency|cannot|could not|unable|denied|refused|unauthorized|forbidden|timed out|no route|no space|needs)\b`)

@@ -131,7 +131,7 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	}
 	s.RequeueWithin(scope.PollCloud)
 	if err := s.Instance.DeleteFailed(ctx); err != nil {
-		// The deletion is tried once per back-off, so there are few of these Events.
+		// The deletion is tried only once per back-off, so a failure causes few Events.
 		if cause := fault.Of(err); cause.Class != fault.RateLimited {
 			s.Warn(string(cause.Code), fault.Line(cause.Message))
 		}

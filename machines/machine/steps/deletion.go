@@ -32,9 +32,9 @@ type Deletion struct {
 	Drains  *drain.Pool
 	Tokens  *bootstrap.Tokens
 	Retries *retry.Retries
-	// Power counts the Nodes that are put out of service early.
+	// Power counts the Nodes that are put out of service before their server is deleted.
 	Power *Power
-	// Provider parses the record of resources, and names the resources that may be left behind.
+	// Provider parses the resources that a Machine's status records, and names the resources that may be left behind.
 	Provider cloud.Provider
 }
 
@@ -112,7 +112,7 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 }
 
 // DeleteNode deletes the Node. It must not be called before the server is gone. It is not an error if the Node does not
-// exist. A forced deletion leaves the Node behind when its time has ended and the Node cannot be deleted.
+// exist. A forced deletion tries until its time limit, and then continues although the Node still exists.
 func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.NodeGone = true
 	node := s.Observed.Node
@@ -199,11 +199,11 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(kept), func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
 	err := s.WriteAhead(ctx, scope.BeforeForgetting)
 	if apierrors.IsNotFound(err) {
-		// The Machine is gone, or the API server does not serve Machines at the moment.
+		// The Machine is gone, or the API server does not serve Machines at the moment. Check again later.
 		s.RequeueWithin(scope.PollCloud)
 	} else if err != nil {
-		// The write at the end of the reconcile must not remove the finalizers, because it would not drop the Machine's state
-		// in memory.
+		// Keep the finalizers in the working copy: the write at the end of the reconcile must not remove them, because it would
+		// not drop the Machine's state in memory.
 		s.Machine.Finalizers = kept
 		return false, err
 	}

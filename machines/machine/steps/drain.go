@@ -154,7 +154,8 @@ func (d *Deletion) AwaitDetach(_ context.Context, s *scope.Scope) (bool, error) 
 	return false, nil
 }
 
-// detachOver reports whether the time for detaching volumes has ended. That time started with the last operation.
+// detachOver reports whether the time for detaching volumes has ended. That time starts when the status first shows the wait
+// for volumes as the last operation.
 func detachOver(s *scope.Scope) bool {
 	last := s.Base.Status.LastOperation
 	if last == nil || ptr.Deref(last.Description, "") != lifecycle.ReasonDetaching || last.LastUpdated == nil {
@@ -215,7 +216,7 @@ func listed(blocked []drain.Blocked) string {
 	return strings.Join(parts, "; ")
 }
 
-// drainCutOff reports, once, that a drain was ended by its deadline before all pods were evicted (MCM-66).
+// drainCutOff reports, once, that the drain timeout ended a drain before all pods were evicted (MCM-66).
 func drainCutOff(ctx context.Context, s *scope.Scope) {
 	if !s.Policy.DrainTimedOut || status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDraining {
 		return
@@ -227,7 +228,7 @@ func drainCutOff(ctx context.Context, s *scope.Scope) {
 }
 
 // TakeOutOfService makes Kubernetes delete the pods and detach the volumes of a Node whose kubelet does not answer any more,
-// once it is proven that the Node's server is gone. It waits for the volumes until their time has ended.
+// once it is proven that the Node's server is gone. It waits for the volumes until the volume detach timeout has ended.
 func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestTheWaitBeforeADrainIsRetriedDependsOnTheLastResult(t *testing.T) {
 	}{
 		{"checks terminating pods after two seconds", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
 		{"repeats a refused eviction after ten seconds (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
-		{"repeats a refused eviction of a long drain after thirty seconds (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
+		{"repeats a refused eviction after thirty seconds when the drain has lasted for five minutes (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &v1alpha1.Machine{}

@@ -40,7 +40,7 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 		j.watchConsole(ctx, s)
 		s.Detail = awaited(s)
 	}
-	// Two checks take place within half of a token's life, so that the token never expires between them.
+	// The token is checked twice within half of its life, so that it never expires between two checks.
 	s.RequeueWithin(bootstrap.TokenLife / 4)
 	if deadline := s.Policy.JoinDeadline; !deadline.IsZero() {
 		s.RequeueWithin(deadline.Sub(s.Now()))

@@ -78,10 +78,10 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// record writes the start of the server into the Machine. Until the cloud has been asked, the start counts as not sent. That
-// also applies when the write fails, because the end of the reconcile writes the record nevertheless. It is an error if the
-// API server drops the record because its CRD of Machines is older than this version of drover: the server would be started
-// again and again.
+// record writes the start of the server into the Machine. The start counts as not sent until drover has asked the cloud for
+// it, even if this write fails: the end of the reconcile stores the start nevertheless. record returns an error if the API
+// server drops the start because the CRD of Machines is older than this version of drover. Without a stored start, drover
+// would start the server again and again.
 func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
 	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	s.SetStartUnsent(true)

@@ -11,12 +11,12 @@ func TestOutcomeOfARequestToStartAServer(t *testing.T) {
 		err  error
 		want startOutcome
 	}{
-		"a request without an error counts as accepted":                   {nil, startAccepted},
-		"a request that the rate limit refused counts as not sent":        {fault.New(fault.RateLimited, fault.CodeRateLimited, "429"), startNotSent},
-		"a request with invalid credentials counts as not sent":           {fault.New(fault.Auth, fault.CodeUnauthorized, "401"), startNotSent},
-		"a request of an account without authorization counts as refused": {fault.New(fault.Auth, fault.CodeForbidden, "403"), startRefused},
-		"a request with a conflict counts as refused":                     {fault.New(fault.Conflict, fault.CodeConflict, "409"), startRefused},
-		"a request without an answer has an unknown outcome":              {fault.New(fault.Transient, fault.CodeCloudUnavailable, "no answer"), startUnknown},
+		"a request without an error counts as accepted":                      {nil, startAccepted},
+		"a request that the rate limit refused counts as not sent":           {fault.New(fault.RateLimited, fault.CodeRateLimited, "429"), startNotSent},
+		"a request with invalid credentials counts as not sent":              {fault.New(fault.Auth, fault.CodeUnauthorized, "401"), startNotSent},
+		"a request that the cloud answers with 403 counts as refused":        {fault.New(fault.Auth, fault.CodeForbidden, "403"), startRefused},
+		"a request that the cloud answers with a conflict counts as refused": {fault.New(fault.Conflict, fault.CodeConflict, "409"), startRefused},
+		"a request without an answer has an unknown outcome":                 {fault.New(fault.Transient, fault.CodeCloudUnavailable, "no answer"), startUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := outcomeOf(tt.err); got != tt.want {

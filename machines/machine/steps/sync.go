@@ -32,8 +32,8 @@ type NodeSync struct {
 const retryStart = 5 * time.Second
 
 // Sync applies labels, annotations and taints to the Node, and removes the startup taint when the first start of the Node is
-// complete. It writes the Node with one patch, and only when the Node must change. Keys that no pod needs are part of the
-// patch that completes the first start, unless the first start takes longer than [status.LongestUnwritten].
+// complete. It writes the Node with one patch, and only when the Node must change. Labels and annotations that no pod needs
+// wait for the patch that completes the first start, but at most for [status.LongestUnwritten].
 func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	want, err := n.Template.wanted(ctx, s)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestLookupCachesAnswers(t *testing.T) {
+func TestHowLongAnswersOfTheCloudAreCached(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err error
 		// kept is how long lookups return the cached answer.
 		kept time.Duration
 	}{
-		"caches an answer for ten minutes (CAPI-15)":                               {nil, positiveTTL},
-		"caches the answer that no resource has the name for 30 seconds (CAPI-15)": {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
-		"does not cache a failure of the cloud (CAPI-15)":                          {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
-		"does not cache an error that is not the cloud's (CAPI-15)":                {errors.New("broken"), 0},
-		"does not cache a refused sign-in, because credentials can be corrected":   {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
+		"an answer is cached for ten minutes (CAPI-15)":                               {nil, positiveTTL},
+		"the answer that no resource has the name is cached for 30 seconds (CAPI-15)": {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
+		"a failure of the cloud is not cached (CAPI-15)":                              {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
+		"an error that does not come from the cloud is not cached (CAPI-15)":          {errors.New("broken"), 0},
+		"a refused sign-in is not cached, because credentials can be corrected":       {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(0, 0))

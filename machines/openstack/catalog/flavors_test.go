@@ -2,7 +2,7 @@ package catalog
 
 import "testing"
 
-func TestFlavorWithALocalDisk(t *testing.T) {
+func TestWhichFlavorsHaveALocalDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flavor Flavor
 		want   bool

@@ -114,7 +114,7 @@ func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name st
 	return nil, nil
 }
 
-// unfiltered lists all resources of a kind whose list has no filter by name.
+// unfiltered lists all resources of a kind. It is for kinds whose list cannot be filtered by name.
 func unfiltered[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
 	return client.List[T](ctx, s, k.listing(name))
 }

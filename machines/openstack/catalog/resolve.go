@@ -18,7 +18,7 @@ type Plan struct {
 	Ports []PlannedPort
 	// SecurityGroups are the IDs of the security groups of the ports; nil when port security is off.
 	SecurityGroups []string
-	// PoolID is the ID of the network for the floating IP; empty when the spec asks for none.
+	// PoolID is the ID of the network for the floating IP; empty when the spec asks for no floating IP.
 	PoolID string
 	// ServerGroupID is empty when the spec asks for no server group.
 	ServerGroupID string
@@ -36,7 +36,7 @@ type step struct {
 }
 
 // Resolve returns the plan for a spec. It looks up what is not cached, and creates the default security group and the shared server
-// group when the spec needs them and they are missing. The error names the field.
+// group when the spec needs them and they are missing. An error names the field of the spec that cannot be resolved.
 func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	return c.run(ctx, s, []step{
 		{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone},
@@ -46,7 +46,8 @@ func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	})
 }
 
-// ResolveShape returns a plan with only the flavor and the image, and checks the zone. The error names the field.
+// ResolveShape returns a plan with only the flavor and the image, and checks the zone. An error names the field of the spec that
+// cannot be resolved.
 func (c *Catalog) ResolveShape(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	return c.run(ctx, s, []step{{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone}})
 }

@@ -79,13 +79,13 @@ func TestErrorForAnUnknownResourceNamesTheFieldOfTheSpec(t *testing.T) {
 	}
 }
 
-func TestLookupOfNewFlavors(t *testing.T) {
+func TestWhenFlavorsAndImagesAreListedAgain(t *testing.T) {
 	named := func(flavor string) *spec.Spec {
 		s := seedSpec()
 		s.Flavor = flavor
 		return s
 	}
-	t.Run("a flavor that is newer than the cached list is found at once (F-49)", func(t *testing.T) {
+	t.Run("flavors are listed again at once for a name that the cached list lacks, so that a new flavor is found (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(5 * time.Minute)

@@ -100,9 +100,9 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	return c.settleDefaultGroup(ctx, made)
 }
 
-// settleDefaultGroup is called after drover has created the default group made, because another program may have created one at
-// the same time. It lists the groups and returns the oldest one, which all programs use. If made is not the oldest,
-// settleDefaultGroup deletes made, because nothing uses it yet. A failed deletion is only logged.
+// settleDefaultGroup handles the case that another program has created a default group at the same time as drover. made is the
+// group that drover has just created. settleDefaultGroup returns the oldest default group, which all programs use. If made is not
+// the oldest one, it deletes made, because nothing uses made yet. A failed deletion is only logged.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {

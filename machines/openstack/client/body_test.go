@@ -44,7 +44,7 @@ func TestSizeLimitOfResponses(t *testing.T) {
 			t.Errorf("%d MiB were allocated and %d MiB were sent, want at most 64 and 32", used>>20, sent.Load()>>20)
 		}
 	})
-	t.Run("an object of 5 MiB is refused, and the error shows the limit of 4 MiB (F-8)", func(t *testing.T) {
+	t.Run("a response of 5 MiB with a single object is refused, and the error shows the limit of 4 MiB (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusOK, `{"server":"`, 5<<20)})
 		if err := get(t.Context(), c.session(t), "servers/a"); !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "more than 4 MiB") {

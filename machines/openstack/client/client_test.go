@@ -33,7 +33,7 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	return n
 }
 
-func TestSweepRemovesUnusedState(t *testing.T) {
+func TestSweepOfTheOpenStackClientRemovesUnusedState(t *testing.T) {
 	t.Run("removes unused endpoints, queues and microversions, and the counters of groups without Machines (F-12)", func(t *testing.T) {
 		synctest.Test(t, testSweep)
 	})

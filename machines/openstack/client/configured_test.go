@@ -28,7 +28,7 @@ func TestCredentialsAreReadFromCloudsYAML(t *testing.T) {
 
 // Fields that drover does not read may have any form that OpenStack's clients accept. Environment variables do not override the
 // file.
-func TestOtherFieldsOfCloudsYAMLAreIgnored(t *testing.T) {
+func TestFieldsOfCloudsYAMLThatDroverDoesNotReadAreIgnored(t *testing.T) {
 	t.Setenv("OS_CLOUD", "other")
 	t.Setenv("OS_REGION_NAME", "elsewhere")
 	const file = "clouds:\n  one:\n    identity_api_version: 3\n    verify: false\n    regions: [r, {name: s}]\n    cacert: /missing.pem\n" +

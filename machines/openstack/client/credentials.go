@@ -36,7 +36,7 @@ type Credentials struct {
 	Token string
 
 	// Vouched is true when the endpoint is set in a Secret of drover's own namespace or of an allowed namespace. The list of
-	// allowed endpoints then need not contain it.
+	// allowed endpoints then need not contain the endpoint.
 	Vouched bool
 	// Shown maps values that came from a Secret or ConfigMap to the reference that messages show instead.
 	Shown map[string]string

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAddressCheckOfTheDialer(t *testing.T) {
+func TestDialerConnectsOnlyToPermittedAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1": "loopback", "127.9.9.9": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback", "64:ff9b::7f00:1": "loopback",
 		"169.254.169.254": "link-local", "fe80::1": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
@@ -20,7 +20,7 @@ func TestAddressCheckOfTheDialer(t *testing.T) {
 	} {
 		name := "accepts the address " + address
 		if want != "" {
-			name = "refuses the " + want + " address " + address
+			name = "refuses the " + want + " address " + address + " unless it is an allowed endpoint"
 		}
 		t.Run(name+" (F-9)", func(t *testing.T) {
 			err := newDialer("", Endpoints{}).check(netip.AddrPortFrom(netip.MustParseAddr(address), 443))

@@ -12,7 +12,7 @@ import (
 // Endpoints is a list of endpoints that an operator allows. The zero value allows none.
 type Endpoints struct{ all []allowedEndpoint }
 
-// allowedEndpoint is an item of the list. An empty scheme, port or path means any.
+// allowedEndpoint is an item of [Endpoints]. An empty scheme, port or path means any.
 type allowedEndpoint struct{ scheme, host, port, path string }
 
 // ParseEndpoints parses a list of items of the form host, host:port, or a URL prefix: https://host, https://host:port/path. An IPv6

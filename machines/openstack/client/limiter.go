@@ -55,7 +55,7 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// sweep removes the queues and the limiters that were last used before the given time. Their measured limits are lost.
+// sweep removes the queues and the limiters that were last used before the given time. The limits that they have learned are lost.
 func (l *limits) sweep(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,10 +97,10 @@ type request struct {
 	sent     time.Time
 }
 
-// acquire returns when the request may be sent; the caller must call release afterwards. It returns RateLimited with the time after
-// which to retry: with the code RateLimited while the endpoint is paused, or WaitingForTurn while the request's turn has not come.
-// For a Machine it returns the error immediately, keeps the Machine's position in the queue and wakes the Machine later; other
-// callers wait for up to patience.
+// acquire returns a request that may be sent; the caller must call release afterwards. Otherwise it returns a RateLimited error
+// with the time after which to retry. The error's code is RateLimited while the endpoint is paused, and WaitingForTurn while the
+// request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's position in the queue and
+// wakes the Machine later. Other callers wait for up to patience.
 func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
 	e.mu.Lock()
 	now := e.clock.Now()
@@ -175,7 +175,7 @@ func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (
 type result struct {
 	// unsent is true when the request was not sent after all.
 	unsent bool
-	// answered is true when the endpoint answered, except with an answer that it is unavailable.
+	// answered is true when the endpoint answered, unless it answered that it is unavailable (503 or 504).
 	answered bool
 	// rest is the pause that the endpoint asked for; zero when it asked for none.
 	rest time.Duration

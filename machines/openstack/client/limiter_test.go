@@ -183,7 +183,7 @@ func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 
 func TestRequestThatIsNotForAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
-	t.Run("a request waits until a slot is free", func(t *testing.T) {
+	t.Run("the request waits until the endpoint limiter has a free slot", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
@@ -193,7 +193,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a request fails when no slot is free in time", func(t *testing.T) {
+	t.Run("the request fails when the endpoint limiter has no free slot in time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -203,7 +203,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a request leaves the queue when it is cancelled", func(t *testing.T) {
+	t.Run("the request leaves the queue of the endpoint limiter when it is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)

@@ -12,8 +12,8 @@ import (
 
 func TestEndlessListsAreRefused(t *testing.T) {
 	for name, row := range map[string]string{
-		"a list whose pages of small rows do not end is refused (F-8)": `{"id":"x"}`,
-		"a list whose pages of large rows do not end is refused (F-8)": `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
+		"a list of small rows that always has another page is refused (F-8)": `{"id":"x"}`,
+		"a list of large rows that always has another page is refused (F-8)": `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const rows = 1000

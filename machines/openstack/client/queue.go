@@ -27,23 +27,24 @@ const (
 // queue holds the requests of one kind at one endpoint: those in flight, and those that wait for their turn. Its fields are guarded
 // by endpointLimiter.mu.
 //
-// A Machine occupies no worker while it waits: it is parked. When its turn comes, the queue calls the Machine, that is, wakes it,
-// and reserves a slot for it during the time of grace. After that time the queue calls the next Machine too, and the first called
-// Machine to arrive gets the slot. So the endpoint is never idle for longer than grace while requests wait. A Machine that does not
-// arrive, for example because it is being deleted, does not block the others.
+// A Machine occupies no worker while it waits. When its turn comes, the queue wakes the Machine and reserves a slot for it for the
+// grace period. If the Machine does not retry its request within that period, the queue wakes the next Machine too, and the first
+// woken Machine that retries gets the slot. So the endpoint is never idle for longer than the grace period while requests wait. A
+// Machine that does not retry, for example because it is being deleted, does not block the others.
 type queue struct {
 	// lastUsed is the last time at which a request of the kind was about to be sent, or ended.
 	lastUsed    time.Time
 	concurrency *lim.Concurrency
 	inFlight    int
 	line        lim.FairQueue[*waiter]
-	// parked holds, by UID, the Machines that wait and the Machines that were called.
+	// parked holds, by UID, the Machines that wait for their turn, and the Machines that were woken and have not retried yet.
 	parked map[types.UID]*waiter
-	// called holds the waiters that were called and have not arrived, in the order of the calls. expected is the number of called
-	// waiters whose time of grace has not ended.
+	// called holds the Machines that were woken and have not retried yet, in the order in which they were woken. expected is the
+	// number of these Machines whose grace period has not ended.
 	called   []*waiter
 	expected int
-	// missed counts how often in a row a called Machine did not arrive within the time of grace, up to mostMissed.
+	// missed counts how often in a row a Machine was woken for its turn and sent no request within the grace period, up to
+	// mostMissed.
 	missed int
 	// timer runs tick at the time due. due is zero when tick has nothing to do at a later time.
 	timer clock.Timer
@@ -53,10 +54,10 @@ type queue struct {
 // waiter is a request that waits for its turn.
 type waiter struct {
 	caller
-	// ready is closed once request is set, or when the endpoint is paused. It is nil for a parked Machine.
+	// ready is closed once request is set, or when the endpoint is paused. It is nil for a Machine, which is woken instead.
 	ready   chan struct{}
 	request *request
-	// calledAt is when the Machine was called; zero while it waits. late is true when its time of grace is over.
+	// calledAt is when the Machine was woken; zero while it waits for its turn. late is true when its grace period has ended.
 	calledAt time.Time
 	late     bool
 }
@@ -85,13 +86,14 @@ func (e *endpointLimiter) sweep(before time.Time) (left int) {
 	return len(e.queues)
 }
 
-// arrive returns the request that a Machine may send now. When the Machine must wait, it parks the Machine and returns nil.
+// arrive returns the request that a Machine may send now. When the Machine must wait, it adds the Machine to parked and returns
+// nil.
 func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	w := q.parked[by.machine.UID]
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
-		// When called Machines do not arrive in time, because the workers are busy, any Machine that arrives gets the slot.
+		// When woken Machines do not retry in time, because the workers are busy, any Machine that sends a request gets the slot.
 		free = e.fits(q, q.inFlight, 0, now)
 	case w == nil && q.line.Len() == 0:
 		free = e.fits(q, q.inFlight+q.expected, q.expected, now)
@@ -125,12 +127,12 @@ func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bo
 	return inFlight < q.concurrency.Limit() && (inFlight == 0 || e.rate.Ahead(now, others) <= paceAhead)
 }
 
-// occupied returns the number of slots that are taken or reserved. The more calls were missed in a row, the fewer slots it counts
-// as reserved, so that more Machines are called for one slot: 1, 1, 2, 4 and so on.
+// occupied returns the number of slots that are taken or reserved. The more woken Machines in a row did not retry within the grace
+// period, the fewer slots it counts as reserved, so that more Machines are woken for one slot: 1, 1, 2, 4 and so on.
 func (q *queue) occupied() int { return q.inFlight + q.expected>>max(q.missed-1, 0) }
 
 // fill assigns free slots to waiters, in the order of the queue: a waiting goroutine may send its request, and a waiting Machine is
-// called.
+// woken.
 func (e *endpointLimiter) fill(q *queue, now time.Time) {
 	for e.rate.Paused(now) == 0 && e.fits(q, q.occupied(), q.expected, now) {
 		w, ok := q.line.Pop()
@@ -190,8 +192,8 @@ func (e *endpointLimiter) schedule(q *queue, now time.Time) {
 	}
 }
 
-// tick ends the time of grace of Machines that did not arrive within it, removes Machines that did not arrive within forgetAfter,
-// and fills the free slots.
+// tick ends the grace period of woken Machines that did not retry within it, removes woken Machines that did not retry within
+// forgetAfter, and fills the free slots.
 func (e *endpointLimiter) tick(q *queue) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -257,7 +259,7 @@ func (q *queue) drop(w *waiter) {
 	}
 }
 
-// uncall removes a waiter from the called waiters. It does nothing for a waiter that was not called.
+// uncall removes a waiter from called, so that it counts as not woken. It does nothing for a waiter that was not woken.
 func (q *queue) uncall(w *waiter) {
 	if !w.called() {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestMachineInTheQueueOfTheLimiter(t *testing.T) {
+func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 	t.Run("the Machine occupies no worker, is woken when a slot is free, and gets that slot (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()

@@ -31,8 +31,8 @@ func WithGroup(ctx context.Context, group string) context.Context {
 	return context.WithValue(ctx, groupKey{}, group)
 }
 
-// withMachine returns a context whose calls fail with fault.CodeWaitingForTurn instead of waiting for their turn. The Machine is
-// woken when the turn comes.
+// withMachine returns a context for calls on behalf of a Machine. Instead of waiting for its turn, such a call fails with
+// fault.CodeWaitingForTurn, and the Machine is woken when the turn comes.
 func withMachine(ctx context.Context, m MachineRef) context.Context {
 	return context.WithValue(ctx, machineKey{}, m)
 }
@@ -91,7 +91,8 @@ type MachineRef struct {
 	Key types.NamespacedName
 }
 
-// requestKind is a verb and a collection. The latencies of POST ports and POST floatingips may differ by a factor of five.
+// requestKind is a verb and a collection, for example POST ports. Each kind has its own concurrency limit, because the latencies of
+// two kinds (POST ports and POST floatingips) may differ by a factor of five.
 type requestKind struct{ verb, collection string }
 
 // versionSegment reports whether a path segment is the version of the API.

@@ -37,8 +37,8 @@ type Session struct {
 	scope   *Scope
 	token   string
 	renewAt time.Time
-	// failed is the error of the last sign-in, either the first one or a renewal; nil when it succeeded. While it is set, there is
-	// no sign-in before retryAt.
+	// failed is the error of the last sign-in or renewal of the token; nil when it succeeded. While failed is set, there is no
+	// sign-in before retryAt.
 	failed  error
 	retryAt time.Time
 	// refused is true when the cloud also refuses the current token, so that no call can be made before retryAt.
@@ -217,8 +217,8 @@ func (s *Session) replaceToken(ctx context.Context) error {
 	return nil
 }
 
-// checkProject returns an error when a new token is for another project than the scope, and stores this error in moved until a
-// token is for the right project.
+// checkProject returns an error when a new token is for another project than the scope. It stores the error in moved, and clears
+// moved when the token is for the right project.
 func (s *Session) checkProject(t *token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -343,8 +343,8 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	return classify(c, err, &s.creds)
 }
 
-// seeRefusal records that the token was refused and could not be renewed, if err means this. No call can then be made with the
-// token.
+// seeRefusal checks whether err means that the cloud refused the token and the token could not be renewed. If so, it records that
+// no call can be made with the token.
 func (s *Session) seeRefusal(err error) {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if !errors.As(err, &again) {

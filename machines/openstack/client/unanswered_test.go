@@ -71,9 +71,9 @@ func TestEachStepOfARequestHasADeadline(t *testing.T) {
 		serve func(c net.Conn)
 		most  time.Duration
 	}{
-		{"the TLS handshake fails within 10 seconds", "https://cloud.example/v3", func(net.Conn) {}, 10 * time.Second},
-		{"the wait for the response headers fails within 55 seconds", "http://cloud.example/v3", func(net.Conn) {}, 55 * time.Second},
-		{"the wait for the response body fails within 60 seconds", "http://cloud.example/v3", func(c net.Conn) {
+		{"the TLS handshake fails within 10 seconds when the server sends nothing", "https://cloud.example/v3", func(net.Conn) {}, 10 * time.Second},
+		{"the request fails within 55 seconds when the server sends no response headers", "http://cloud.example/v3", func(net.Conn) {}, 55 * time.Second},
+		{"the request fails within 60 seconds when the server sends headers and only the first byte of the body", "http://cloud.example/v3", func(c net.Conn) {
 			_, _ = fmt.Fprint(c, "HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{")
 		}, 60 * time.Second},
 	} {

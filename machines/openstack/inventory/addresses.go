@@ -71,8 +71,8 @@ func (p *Project) ForgetFloatingIP(machine types.UID) {
 
 // OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. A floating
 // IP with an owner tag belongs to the Machine in the tag. A floating IP without an owner tag belongs to the Machine if the
-// inventory has seen it on the Machine's own server, unless it is on another port now. If it is on no port now, it also belongs to
-// the Machine when recorded is true: the Machine's record, which only drover can write, has the floating IP.
+// inventory has seen it on the Machine's own server, unless the floating IP is on another port now. If it is on no port now, it
+// also belongs to the Machine when recorded is true: the Machine's status, which only drover can write, records the floating IP.
 func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

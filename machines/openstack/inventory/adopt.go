@@ -20,9 +20,9 @@ import (
 // drover takes over a cluster. When there are more servers to tag, the next list follows soon.
 const adoptions = 25
 
-// Adopt makes the Machine the owner of the server that an operator allows it to take over. If the server has another owner, Adopt
-// sets m.Refusal to the reason instead. drover writes the tags after the next list. Adopt returns Transient while it is not known
-// whether the server has another owner.
+// Adopt makes the Machine the owner of the server that an operator allows the Machine to adopt. drover writes the tags of the
+// server after the next list. If the server has another owner, Adopt sets m.Refusal to the reason instead. It returns Transient
+// while it is not known whether the server has another owner.
 func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	p.mu.Lock()
 	of, present := p.known.Adoptee(m)
@@ -71,9 +71,10 @@ func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence 
 	return owner.ExistsNot
 }
 
-// tagServers writes both tags onto servers of a Machine that lack one. Servers of machine-controller have no cluster ID, and
-// adopted servers have another Machine's UID. The collector considers only servers with both tags. The ports and the floating IP of
-// an adopted server are tagged before the server itself, because drover finds them by the server's old tag.
+// tagServers writes both tags (the Machine's UID and the cluster ID) onto servers that lack one of them: servers of
+// machine-controller have no cluster ID, and adopted servers have another Machine's UID. The collector of orphans considers only
+// servers with both tags. The ports and the floating IP of an adopted server are tagged first, because drover finds them by the
+// UID in the server's old tag.
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	for _, u := range p.untagged() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
@@ -91,7 +92,7 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	}
 }
 
-// untagged returns up to adoptions servers that lack a tag, and records that tagging them was attempted.
+// untagged returns the servers to tag now, at most as many as adoptions allows, and records that tagging them was attempted.
 func (p *Project) untagged() []servers.Untagged {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +116,7 @@ func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u serve
 	return nil
 }
 
-// adoptPort writes the owner tag first onto the floating IP of a port, and then onto the port.
+// adoptPort writes the owner tag onto the floating IP of a port, and then onto the port itself.
 func (p *Project) adoptPort(ctx context.Context, s *client.Session, a known.AdoptedPort) error {
 	if a.FloatingIP != nil {
 		if err := calls.TagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Tagged returns the project's resources of this cluster from the shared lists. It makes no call.
+// Tagged returns the resources of this cluster in the project, from the last lists. It makes no call.
 func (p *Project) Tagged() cloud.Project {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource
 	return "", leftAlone(r, "its kind is unknown")
 }
 
-// leftAlone returns the error for a resource that must not be deleted.
+// leftAlone returns the error that explains why Collect does not delete a resource.
 func leftAlone(r cloud.Resource, why string, args ...any) error {
 	return fault.New(fault.Conflict, fault.CodeConflict, "%s %s is not deleted: "+why, append([]any{r.Kind, r.ID}, args...)...)
 }
@@ -83,8 +83,8 @@ func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Reso
 	return p.checkUnused(ctx, s, r, row)
 }
 
-// checkFloatingIP returns an error unless the floating IP has the owner tag and no living server uses its port. A floating IP whose
-// port is gone is unused.
+// checkFloatingIP returns an error unless the floating IP has the owner tag of this cluster and the Machine, and no living server
+// uses its port. A floating IP whose port is gone is unused.
 func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r cloud.Resource) error {
 	row, err := calls.LookUpFloatingIP(ctx, s, r.ID)
 	if err != nil {

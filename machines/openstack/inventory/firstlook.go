@@ -13,10 +13,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/calls"
 )
 
-// firstLook looks up, after a start, every server of this project that a Machine names and that the first complete list lacks.
-// drover accepts no loss before these look-ups are complete, so that losses from before a restart are counted again. When too
-// many servers are missing, the mass-deletion guard holds them all and firstLook looks none of them up. firstLook begins by
-// reading the state that the previous leader stored. It reports whether this call completed the look-ups.
+// firstLook looks up, after a start, every server of this project that a Machine names and that is missing from the first
+// complete list. The mass-deletion guard accepts no loss before that, so that it also counts the losses from before the restart.
+// When too many servers are missing, the guard holds them all, and firstLook looks none of them up. firstLook first reads the
+// state of the guard that the previous leader stored. It reports whether this call completed the look-ups.
 func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	due := p.known.IsFirstLookDue()

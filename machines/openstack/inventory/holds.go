@@ -15,8 +15,8 @@ type Holds interface {
 	Store(ctx context.Context, of HoldsKey, h Held) error
 }
 
-// HoldsKey identifies a project in a region. It has the URL of the Keystone, because any Keystone can claim to have a project of
-// the same ID.
+// HoldsKey identifies a project in a region. Endpoint is the URL of its Keystone, because any Keystone can claim to have a
+// project with the same ID.
 type HoldsKey struct{ Endpoint, Project, Region string }
 
 func (p *Project) holdsKey() HoldsKey { return HoldsKey{p.endpoint, p.site.Project, p.site.Region} }
@@ -42,8 +42,8 @@ func (p *Project) loadHolds(ctx context.Context) error {
 	return nil
 }
 
-// storeHolds stores the state of the mass-deletion guard when it has changed, and returns the servers whose loss is now accepted. A
-// failed write is repeated in the next round.
+// storeHolds stores the state of the mass-deletion guard when it has changed. It returns the servers whose loss the guard accepts
+// from now on. A failed write is repeated in the next round.
 func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	p.mu.Lock()
 	h, dirty := p.known.Guard.ToStore()

@@ -43,7 +43,7 @@ type (
 	Statistics = known.Statistics
 )
 
-// The metadata keys of a server's owner tag, and the kinds of resources with an owner tag.
+// The metadata keys of a server's owner tag, and the kinds of resources that have an owner tag.
 const (
 	MetadataMachineUID = owner.MetadataMachineUID
 	MetadataClusterID  = owner.MetadataClusterID

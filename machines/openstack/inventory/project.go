@@ -29,8 +29,8 @@ type Options struct {
 	Reader ctrlclient.Reader
 	// Holds stores the state of the mass-deletion guard across restarts. nil means that the state is kept in memory only.
 	Holds Holds
-	// Collect reports whether an operator has confirmed the loss of many servers at the same time. nil means that a loss cannot
-	// be confirmed.
+	// Collect reports whether an operator has confirmed the loss of many servers at the same time. nil means that no such loss
+	// can be confirmed.
 	Collect func(ctx context.Context) (bool, error)
 	// Changed is called after each round of lists, with what has changed.
 	Changed func(ctx context.Context, p *Project, c Change)

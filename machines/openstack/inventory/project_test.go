@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestProjectIsSafeForConcurrentUse(t *testing.T) {
+func TestInventoryOfAProjectIsSafeForConcurrentUse(t *testing.T) {
 	m := Machine{UID: "u1", ServerName: "worker-1", ServerID: "s1", Adopts: "s2"}
 	p := newProject(t, m)
 	tag := OwnerTag{Kind: PortKind, Cluster: testCluster, Machine: m.UID}

@@ -20,8 +20,8 @@ func (p *Project) Run(ctx context.Context) {
 	}
 }
 
-// wait waits for the given period. It returns earlier when servers.FastPeriod has passed after the first kick, or
-// servers.BuildPeriod after the first create.
+// wait waits for the given period, or for a shorter time: until servers.FastPeriod after the first call of Kick, or until
+// servers.BuildPeriod after the first create of a server.
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -105,8 +105,8 @@ func (p *Project) listAddresses(ctx context.Context, s *client.Session, started 
 	return nil
 }
 
-// takeSecondLook reads the bindings of these ports by their IDs, because a list of servers may lag. It reports whether it has read
-// all ports.
+// takeSecondLook reads these ports by their IDs, to see whether they are attached to servers that the list of servers does not show
+// yet. It reports whether it has read all ports.
 func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []string) bool {
 	rows, err := calls.ListPorts(ctx, s, ids)
 	if err != nil {
@@ -131,8 +131,9 @@ func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Ch
 	return next, news
 }
 
-// listsFailed records a failed list, and returns the time until the next try. It replaces refused credentials with others. When
-// lists have failed for a long time, it triggers a reconcile of the Machines, so that their status shows the failure.
+// listsFailed records a failed list, and returns the time until the next try. When the cloud refused the credentials, it switches
+// to other credentials. When lists have failed for a long time, it triggers a reconcile of the Machines, so that their status
+// shows the failure.
 func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error) time.Duration {
 	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)

@@ -10,21 +10,21 @@ const (
 	// firstLimit is the concurrency limit before any latency was measured. With this limit, an endpoint that processes one request
 	// at a time gets only a short queue. For a faster endpoint, the best limit is found one step sooner than from a limit of 1.
 	firstLimit = 4
-	// firstSamples and leastSamples are the minimum number of answers in a window, before and after the first sign of a queue. A
-	// window has more answers when more requests are in flight.
+	// firstSamples and leastSamples are the minimum number of answers after which the limit is set again: firstSamples before the
+	// first sign of a queue, and leastSamples after it. The number is larger when more requests are in flight.
 	firstSamples, leastSamples = 3, 10
-	// mostSamples is the maximum size of a window.
+	// mostSamples is the maximum number of answers after which the limit is set again.
 	mostSamples = 64
-	// slack is how many requests may queue at the endpoint, as a fraction of the number that it processes concurrently. At least one
-	// request may queue, so that the endpoint is never idle. The fraction is large enough that the noise of real latencies is not
-	// mistaken for a queue.
+	// slack is how many requests may queue at the endpoint, as a fraction of the number that it processes concurrently. At least
+	// one request may queue, so that the endpoint is never idle. With a smaller fraction, variations of the latency would look
+	// like a queue.
 	slack = 0.3
-	// lookSamples is the number of answers that measure the unloaded latency. The measured value is the latency at lookRank of the
-	// sorted answers. A value that is too high lets a few more requests queue; a value that is too low keeps the endpoint from
-	// being used fully.
+	// lookSamples is the number of answers with which the unloaded latency is measured. The measured value is the latency at
+	// index lookRank, from 0, of the sorted answers. If the value is too high, a few more requests queue; if it is too low, the
+	// endpoint is not fully used.
 	lookSamples, lookRank = 5, 3
-	// sink is the weight with which a window of lower latencies reduces the unloaded latency. It is small, because a few answers may
-	// be faster by chance.
+	// sink is the fraction of the difference by which the unloaded latency falls when the median of a window is lower. It is
+	// small, because a few answers may be faster by chance.
 	sink = 0.125
 	// noQueue is the fraction of the limit that the endpoint must process concurrently for the limit to be doubled. It is less than
 	// 1, because measured latencies vary.
@@ -43,19 +43,19 @@ const (
 type Concurrency struct {
 	limit float64
 	most  int
-	// floor is the unloaded latency; 0 while it is not known. Until the first window is full, it is the latency of the request that
-	// was sent with the fewest requests in flight, and alone is their number.
+	// floor is the unloaded latency; 0 while it is not known. Until the limit is set for the first time, floor is the latency of
+	// the request that was sent with the fewest requests in flight, and alone is the number of these requests.
 	floor time.Duration
 	alone int
 	// doubling is true until the first sign of a queue. While it is true, the limit may be doubled.
 	doubling bool
 
-	// window holds the latencies since the limit was last set. load is the sum, over the window, of the requests in flight when
-	// each was sent.
+	// window holds the latencies since the limit was last set. load is the sum, over these latencies, of the number of requests
+	// that were in flight when each request was sent.
 	window []time.Duration
 	load   int
 
-	// looking is true while the unloaded latency is measured, by the requests that were sent after lookFrom.
+	// looking is true while the unloaded latency is being measured. Only requests that were sent after lookFrom count.
 	looking  bool
 	lookFrom time.Time
 	nextLook time.Time
@@ -127,7 +127,7 @@ func (c *Concurrency) look(now time.Time, latency time.Duration) {
 	c.nextLook = now.Add(max(nextLook, nextCalls*c.floor))
 }
 
-// endWindow empties the window and returns its median.
+// endWindow empties the window and returns the median of its latencies.
 func (c *Concurrency) endWindow() time.Duration {
 	slices.Sort(c.window)
 	median := c.window[len(c.window)/2]
@@ -135,7 +135,8 @@ func (c *Concurrency) endWindow() time.Duration {
 	return max(median, 1)
 }
 
-// adapt sets the limit to the endpoint's measured concurrency plus slack. It does not raise a limit that was not reached.
+// adapt sets the limit to the number of requests that the endpoint processes concurrently, as measured, plus slack. It raises the
+// limit only if used is true: on average, at least half as many requests were in flight as the limit allows.
 func (c *Concurrency) adapt(median time.Duration, used bool) {
 	worked := c.limit * min(float64(c.floor)/float64(median), 1)
 	next := worked + max(1, slack*worked)

@@ -3,28 +3,29 @@ package limiter
 import "time"
 
 const (
-	// enough is the minimum number of answers per second, between two refusals, from which drover estimates the rate that the
-	// endpoint accepts. The refusals must be at most the time recent apart. Fewer answers reflect how much was sent rather than how
-	// much the endpoint accepts.
+	// enough and recent limit when drover estimates the rate that the endpoint accepts from the answers between two refusals:
+	// there must be at least enough answers per second, and the refusals must be at most recent apart. With fewer answers, their
+	// number depends on how much was sent rather than on how much the endpoint accepts.
 	enough = 2
 	recent = 30 * time.Second
-	// above is the factor by which drover sends faster than the estimated rate. The endpoint gains tokens during the pause after a
-	// refusal, and the extra requests use these tokens up. On average the rate is the endpoint's own.
+	// above is the factor by which drover sends faster than the estimated rate. The endpoint gains tokens during the pause after
+	// a refusal, and the additional requests use these tokens. On average, drover then sends at the endpoint's own rate.
 	above = 1.02
-	// rise is the factor by which the rate grows for each request that had to wait for its turn; boldRise applies when nothing has
-	// been refused for the time calm.
+	// rise is the factor by which the rate grows with each request that had to wait for its turn. boldRise is used instead when
+	// the last refusal is longer ago than calm.
 	rise     = 1.0005
 	boldRise = 1.01
 	calm     = time.Minute
 )
 
-// Rate pauses an endpoint for as long as it asks (429, 503 with Retry-After: CAPI-16). It learns how many requests per second the
-// endpoint accepts from the number of requests that were answered between two consecutive refusals. The zero value has no limit.
+// Rate pauses the requests to an endpoint for as long as the endpoint asks for (429, 503 with Retry-After: CAPI-16). It learns
+// how many requests per second the endpoint accepts from the number of requests that were answered between two consecutive
+// refusals. The zero value has no limit.
 type Rate struct {
 	perSecond float64
 	// next is the time of the next request's turn; until is when the pause ends.
 	next, until time.Time
-	// since is the time of the last refusal, and passed the number of answers after it.
+	// since is the time of the last refusal, and passed is the number of answers since then.
 	since  time.Time
 	passed int
 }

@@ -23,10 +23,10 @@ func (Provider) IDPrefix(providerID string) string {
 	return providerid.Scheme + id.Region + "/"
 }
 
-// KubeletIDPrefix returns the prefix that the kubelet of a new Node writes before its server's ID. It has the form that most
-// existing Nodes have. Without Nodes it has the form with a region if Provider.Region is set, and otherwise the form without one.
-// The region is taken from the Machine's spec, or else it is the only region in the Nodes' provider IDs. The result is empty when
-// the region is not known: then the cloud-controller-manager sets the provider ID.
+// KubeletIDPrefix returns the prefix of the provider ID that the kubelet of a new Node registers with; the server's ID follows
+// it. The prefix has the form that most existing Nodes have, with or without a region. Without Nodes, it has a region if
+// Provider.Region is set. The region is that of the Machine's spec or, if the spec has none, the only region in the Nodes'
+// provider IDs. The result is empty when the region is not known: then the cloud-controller-manager sets the provider ID.
 func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string {
 	var regional []string
 	with, without := 0, existing[withoutRegion]

@@ -25,11 +25,11 @@ type Record struct {
 	// PortIDs are in the order of the networks.
 	PortIDs      []string `json:"portIDs,omitempty"`
 	FloatingIPID string   `json:"floatingIPID,omitempty"`
-	// VolumeIDs are the volumes that are deleted with the server (its boot volume), sorted. drover never touches a volume that no
-	// status names.
+	// VolumeIDs are the volumes that are deleted with the server (its boot volume), sorted. drover never deletes a volume that is
+	// not in the status of a Machine.
 	VolumeIDs []string `json:"volumeIDs,omitempty"`
-	// ProjectID and Region are where the Machine's resources are created. They are recorded before the first create. An absence
-	// proves only in this project that a resource is gone.
+	// ProjectID and Region are where the Machine's resources are created. They are recorded before the first create. Only in this
+	// project does the absence of a resource prove that the resource is gone.
 	ProjectID string `json:"projectID,omitempty"`
 	Region    string `json:"region,omitempty"`
 }

@@ -17,7 +17,7 @@ func stored(text string) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(text)}
 }
 
-func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
+func TestRecordOfAMachinesResourcesIsMergedIntoTheStoredStatus(t *testing.T) {
 	server := &Record{
 		HostID: "h", ServerID: "s", Zone: "z", PortIDs: []string{"p1", "p2"}, FloatingIPID: "f", VolumeIDs: []string{"v"}, ProjectID: "p", Region: "r",
 	}
@@ -27,8 +27,8 @@ func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"stores a first record":                                                         {"", server, all},
-		"replaces a record that cannot be parsed":                                       {`[]`, server, all},
+		"stores the record when the status has none":                                    {"", server, all},
+		"replaces a stored record that cannot be parsed":                                {`[]`, server, all},
 		"stores project and region when nothing else is known":                          {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
 		"changes only project and region when the new record has nothing else":          {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
 		"keeps the volumes of an earlier server and adds those of the new server":       {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
@@ -62,7 +62,7 @@ type formerPlace struct {
 	Region    string   `json:"region,omitempty"`
 }
 
-func TestRecordHasTheFormatOfEarlierReleases(t *testing.T) {
+func TestRecordOfAMachinesResourcesHasTheFormatOfEarlierReleases(t *testing.T) {
 	former := formerRecord{"h", "s", "z", []string{"p"}, "f", formerPlace{[]string{"v"}, "p", "r"}}
 	raw, err := json.Marshal(former)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestRefusalOfAnEndpointNamesTheFlag(t *testing.T) {
+func TestErrorOfARefusedEndpoint(t *testing.T) {
 	const url = "https://k.example:5000"
 	secret := &reference{Kind: secretKind, Namespace: "n", Name: "s", Key: "k"}
 	config := &reference{Kind: configMapKind, Namespace: "n", Name: "c", Key: "k"}
@@ -17,10 +17,10 @@ func TestRefusalOfAnEndpointNamesTheFlag(t *testing.T) {
 		flag       string
 		shows, not string
 	}{
-		"shows the URL and the flag that allows it (F-4)":                                {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"shows the refused URL and the flag that allows it (F-4)":                        {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
 		"shows the reference instead of the URL when the URL is in a Secret (F-9, F-10)": {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
 		"shows the reference instead of the URL when the URL is in a ConfigMap (F-10)":   {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
-		"returns Invalid and no flag for a text that is not a URL":                       {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
+		"has the class Invalid and names no flag for a text that is not a URL":           {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Access{endpoint: tc.endpoint, endpointField: "doc.identityEndpoint"}).Refuse()
@@ -34,7 +34,7 @@ func TestRefusalOfAnEndpointNamesTheFlag(t *testing.T) {
 	}
 }
 
-func TestErrorOfARefusedSignInNamesTheOriginOfTheSecret(t *testing.T) {
+func TestOriginOfASecretIsAddedOnlyToTheErrorOfARefusedSignIn(t *testing.T) {
 	refused := fault.New(fault.Auth, fault.CodeUnauthorized, "refused")
 	a := Access{Origin: "Secret n/s, key password"}
 	for name, tc := range map[string]struct {
@@ -52,7 +52,7 @@ func TestErrorOfARefusedSignInNamesTheOriginOfTheSecret(t *testing.T) {
 			}
 		})
 	}
-	t.Run("returns nil for a nil error", func(t *testing.T) {
+	t.Run("adds nothing when there is no error", func(t *testing.T) {
 		if err := a.WithOrigin(nil); err != nil {
 			t.Errorf("got %v", err)
 		}

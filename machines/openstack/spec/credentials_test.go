@@ -31,17 +31,17 @@ func TestReadCredentials(t *testing.T) {
 			return c.Method() == client.ByApplicationCredential && c.Password == "" && c.ProjectName == ""
 		}, ""},
 		"prefers the spec's user to the configured application credential": {[]string{`{"username":"x","password":"y","projectName":"p"}`, `{"identityEndpoint":"https://k","applicationCredentialID":"a","applicationCredentialSecret":"s"}`}, func(c *client.Credentials) bool { return c.Method() == client.ByPassword }, ""},
-		"accepts an application credential by name": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
+		"accepts the name of an application credential instead of its ID": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
 			return c.ApplicationCredentialName == "a" && c.Username == "u" && c.ApplicationCredentialID == ""
 		}, ""},
 		"accepts a token": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByToken && c.Token == "t" && c.Password == ""
 		}, ""},
-		"refuses credentials without any field":               {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
-		"refuses an endpoint without credentials":             {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
-		"refuses a user without a password":                   {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
-		"refuses a user without a project":                    {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
-		"refuses different values for two aliases of a field": {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
+		"refuses a spec without credentials when no cloud is configured":      {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
+		"refuses an endpoint without credentials when no cloud is configured": {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
+		"refuses a user without a password when no cloud is configured":       {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
+		"refuses a user without a project when no cloud is configured":        {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
+		"refuses different values for two aliases of a field":                 {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c *client.Credentials

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Identity is the user, domain and project that a spec names although it has no secret of its own, so that the configured cloud's
-// user signs in. The zero value names none.
+// Identity is the user, domain and project that a provider spec without a password or secret of its own names. drover does not sign in
+// with them, but as the configured cloud's user. The zero value means that the spec names none of the three.
 type Identity struct {
 	source                               string
 	user, domain, projectName, projectID found

@@ -16,7 +16,8 @@ import (
 type Options struct {
 	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil means that provider specs cannot refer to such objects.
 	Objects ctrlclient.Reader
-	// Configured holds the credentials of the configured cloud, the lowest source, until Configure is called; may be empty.
+	// Configured holds the credentials of the configured cloud, which every other source overrides. It may be empty, and is used
+	// until Configure is called.
 	Configured client.Credentials
 	// IdentityOverride allows a provider spec to replace user, domain and project of Configured.
 	IdentityOverride bool
@@ -78,7 +79,7 @@ type Object struct {
 	Labels          map[string]string
 	// Lenient is true for Machines that have, or had, a server: what cannot be read is then skipped instead of refused.
 	Lenient bool
-	// HasServer is true for a Machine with the ID of an OpenStack server: its cloudProvider is not checked any more.
+	// HasServer is true for a Machine with the ID of an OpenStack server. Its cloudProvider is not checked.
 	HasServer bool
 }
 

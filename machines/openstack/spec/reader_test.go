@@ -29,7 +29,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("adds the shared server group to a spec without a server group when that option is set", func(t *testing.T) {
+	t.Run("adds the shared server group to a spec without a server group when the option SharedServerGroup is set", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Spec(t.Context())
 		if err != nil || got.ServerGroup != SharedServerGroup {
 			t.Errorf("got %+v, %v", got, err)
@@ -49,7 +49,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the origin of a password begins with the Machine's name, even for the configured cloud's password", func(t *testing.T) {
+	t.Run("the origin that is shown for a password starts with the Machine's name, even for the configured cloud's password", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
@@ -62,12 +62,12 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("refuses a document that is not an object", func(t *testing.T) {
+	t.Run("refuses a provider spec that is not a JSON object", func(t *testing.T) {
 		if _, err := NewReader(options).Read(t.Context(), objectOf(`[]`)); err == nil {
 			t.Error("it was read")
 		}
 	})
-	t.Run("in lenient mode, accepts a document that is not an object and records it as unreadable", func(t *testing.T) {
+	t.Run("accepts a provider spec that is not a JSON object in lenient mode, and records it as unreadable", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

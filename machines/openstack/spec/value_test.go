@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseValueAcceptsStringsAndReferences(t *testing.T) {
+func TestParseValueOfASpecField(t *testing.T) {
 	get := func(_ context.Context, r *reference) (string, error) {
 		return string(r.Kind) + ":" + r.Key, nil
 	}

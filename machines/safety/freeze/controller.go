@@ -26,7 +26,7 @@ const (
 	fieldManager = "drover-safety"
 	// gather is how long events are collected before the group that they concern is judged.
 	gather = 200 * time.Millisecond
-	// again is the wait before a group is judged again when the caches and the API server differ.
+	// again is the time after which a group is judged again when the API server shows another state of it than the caches.
 	again = 2 * time.Second
 	// retryLease is the interval at which the lease is checked again. The lease is renewed every few seconds.
 	retryLease = time.Second

@@ -48,10 +48,10 @@ func TestOnlyNeededWritesOfAFreezeAreMade(t *testing.T) {
 		"marks the deployment first and then all its sets as frozen (MCM-70)":                       {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
 		"does not mark a frozen group as frozen again (MCM-70)":                                     {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
 		"removes the freeze labels and sets the conditions to False after a freeze (MCM-71)":        {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
-		"does not write a group again after its freeze has ended (MCM-71)":                          {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
+		"writes nothing for a group whose end of the freeze is already written (MCM-71)":            {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
 		"removes the freeze label from a set that has no condition Frozen (MCM-78)":                 {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
 		"removes the freeze label from a deployment that has no condition Frozen (MCM-78)":          {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
-		"keeps a freeze label with an unknown value (MCM-78)":                                       {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
+		"keeps a freeze label whose value is not one of drover's (MCM-78)":                          {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
 		"sets a set's condition Frozen to False when its deployment has no such condition (MCM-78)": {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
 		"marks a new set of a frozen deployment as frozen (MCM-78)":                                 {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
 		"adds a missing freeze label to a frozen group (MCM-78)":                                    {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
@@ -66,8 +66,8 @@ func TestOnlyNeededWritesOfAFreezeAreMade(t *testing.T) {
 			g.Sets[0].Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 			g.Sets = g.Sets[:1]
 		}, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"does not mark a set as frozen that is being deleted": {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"writes nothing for a group that drover leaves alone": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
+		"does not mark a set as frozen that is being deleted":                              {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
+		"writes nothing for a group that is paused, is being deleted or has no known size": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(5)
@@ -94,8 +94,8 @@ func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
 		living int
 		frozen bool
 	}{
-		{"completes a freeze, even when fewer Machines are left (MCM-78)", 8, true},
-		{"completes the end of a freeze (MCM-78)", 7, false},
+		{"writes the missing marks of a freeze that a previous leader started (MCM-78)", 8, true},
+		{"removes the remaining marks of a freeze that a previous leader ended (MCM-78)", 7, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for cut := 1; cut <= 6; cut++ {
@@ -121,7 +121,7 @@ func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
 	}
 }
 
-// do carries out the first writes of the given changes; writes is their number.
+// do carries out the given changes in order, and stops after as many writes as writes says.
 func do(_ *Group, changes []change, writes int) {
 	step := func(f func()) {
 		if writes > 0 {

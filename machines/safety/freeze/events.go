@@ -15,9 +15,9 @@ import (
 // queue holds the groups to judge. For each group it keeps the earliest time that was requested.
 type queue = workqueue.TypedRateLimitingInterface[key]
 
-// ownerEvents returns the handler for deployments or sets. It records that a bound was lowered. It requeues the group when an
-// object is created or deleted, or when the object's freeze state changes. A change of the spec requeues the group only while
-// the group is frozen, because a larger size may end the freeze.
+// ownerEvents returns the handler for deployments or sets. When a size or surge was lowered, it records the former bound (see
+// Group.bound). It requeues the group when an object is created or deleted, or when the object's freeze state changes. A change
+// of the spec requeues the group only while the group is frozen, because a larger size may end the freeze.
 func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.TypedEventHandler[T, key] {
 	note := func(k key, bound int) {
 		if bound > 0 {

@@ -13,7 +13,7 @@ func TestChangesThatAffectAFreezeAreNoticed(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
 		"notices a change of the freeze label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
 		"notices a change of the condition Frozen (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
-		"notices the unfreeze annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
+		"notices a new unfreeze annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: ""}
 		},
 		"notices a change of the paused annotation":     func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
@@ -27,7 +27,7 @@ func TestChangesThatAffectAFreezeAreNoticed(t *testing.T) {
 			}
 		})
 	}
-	t.Run("ignores counters in the status", func(t *testing.T) {
+	t.Run("ignores a change of status.replicas and status.observedGeneration", func(t *testing.T) {
 		d := newDeployment(5)
 		d.Status.Replicas, d.Status.ObservedGeneration = 7, 2
 		if stateOf(d) != stateOf(newDeployment(5)) {

@@ -23,8 +23,8 @@ const (
 
 // Limits define when a group is frozen and when the freeze ends.
 type Limits struct {
-	// Up is how many living Machines beyond its bound freeze a group. Down is how far the number must fall below that limit
-	// to end the freeze.
+	// Up is by how many living Machines a group must exceed its bound (see Group.bound) to be frozen. Down is how far the number
+	// must fall below that limit to end the freeze.
 	Up, Down int
 	// Period is the interval at which each group is judged. After an operator has ended a freeze, the group is also not
 	// frozen again for this long. 0 means that no group is frozen, and that existing freezes end.
@@ -39,8 +39,8 @@ type Group struct {
 	Sets       []*v1alpha1.MachineSet
 	// Living is the number of Machines that the sets control and that are neither being deleted nor listed for removal.
 	Living int
-	// Former is the largest bound that the group had within the last minute, because its sets may not have followed a smaller
-	// bound yet.
+	// Former is the largest bound (see Group.bound) that the group had within the last minute. When the bound was lowered, the
+	// sets may not have followed it yet.
 	Former int
 }
 
@@ -72,7 +72,7 @@ func (g *Group) objects() []client.Object {
 	return all
 }
 
-// bound returns how many living Machines a group may normally have: for a deployment its size and surge, for a set without a
+// bound returns how many living Machines a group may normally have: for a deployment its size plus its surge, for a set without a
 // deployment twice its size. ok is false while the size is not known.
 func (g *Group) bound() (bound int, ok bool) {
 	if g.Deployment == nil {
@@ -88,9 +88,9 @@ func boundOfSet(set *v1alpha1.MachineSet) (int, bool) {
 	return 0, false
 }
 
-// Judge returns whether a group is frozen. The freeze begins when the group has Up living Machines more than its bound, and
-// ends when the number has fallen to Down fewer than that. In between the state does not change. An operator's annotation
-// ends the freeze for one period.
+// Judge returns whether a group is frozen. The freeze begins when the group has Up living Machines more than its bound (see
+// Group.bound), and ends when the number has fallen to Down fewer than that. In between the state does not change. An operator's
+// annotation ends the freeze for one period.
 func Judge(g *Group, l Limits, now time.Time) Verdict {
 	bound, known := g.bound()
 	owner := g.owner()

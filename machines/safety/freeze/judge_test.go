@@ -23,53 +23,53 @@ func TestAGroupIsFrozenOnlyForTooManyMachines(t *testing.T) {
 		at     time.Duration
 		want   bool
 	}{
-		"not frozen with as many Machines as its size":                                                                     {size: 5, living: 5},
-		"not frozen with as many Machines as size plus surge, as in every rollout":                                         {size: 5, living: 6},
-		"not frozen with one Machine less than the limit (MCM-70)":                                                         {size: 5, living: 7},
-		"frozen with as many Machines as size plus surge plus --safety-up (MCM-70)":                                        {size: 5, living: 8, want: true},
-		"frozen with more Machines than size plus surge plus --safety-up (MCM-70)":                                         {size: 5, living: 100, want: true},
-		"not frozen with a larger --safety-up (MCM-70)":                                                                    {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
-		"not frozen below the limit when the surge is a percentage, which is rounded up (MCM-70)":                          {size: 5, living: 8, change: surge("25%")},
-		"frozen at the limit when the surge is a percentage, which is rounded up (MCM-70)":                                 {size: 5, living: 9, change: surge("25%"), want: true},
-		"frozen at size 0 with too many Machines (MCM-70)":                                                                 {size: 0, living: 3, want: true},
-		"stays frozen with more Machines than the limit minus --safety-down (MCM-71)":                                      {size: 5, living: 8, change: frozen, want: true},
-		"no longer frozen with as many Machines as the limit minus --safety-down (MCM-71)":                                 {size: 5, living: 7, change: frozen},
-		"stays frozen with one Machine less than the limit when --safety-down is 2 (MCM-71)":                               {size: 5, living: 7, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}, want: true},
-		"no longer frozen with two Machines less than the limit when --safety-down is 2 (MCM-71)":                          {size: 5, living: 6, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}},
-		"no longer frozen after the group's size was raised (MCM-71)":                                                      {size: 20, living: 8, change: frozen},
-		"not frozen as a set without a deployment with one Machine more than twice its size (MCM-72)":                      {bare: true, size: 3, living: 7},
-		"frozen as a set without a deployment with --safety-up Machines more than twice its size (MCM-72)":                 {bare: true, size: 3, living: 8, want: true},
-		"no longer frozen as a set without a deployment with fewer Machines than twice its size plus --safety-up (MCM-72)": {bare: true, size: 3, living: 7, change: frozen},
-		"frozen with the strategy OnDelete (MCM-75)":                                                                       {size: 5, living: 8, change: strategy(v1alpha1.OnDelete), want: true},
-		"frozen with the strategy Recreate (MCM-75)":                                                                       {size: 5, living: 8, change: strategy(v1alpha1.Recreate), want: true},
-		"not frozen with the strategy Recreate below the limit (MCM-75)":                                                   {size: 5, living: 7, change: strategy(v1alpha1.Recreate)},
-		"frozen without a strategy, because the default surge is 1 (MCM-75)":                                               {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
-		"not frozen with an invalid surge and fewer Machines than twice the size plus --safety-up (MCM-75)":                {size: 5, living: 11, change: surge("many")},
-		"frozen with an invalid surge and as many Machines as twice the size plus --safety-up (MCM-75)":                    {size: 5, living: 12, change: surge("many"), want: true},
-		"frozen by the last recorded size when spec.replicas is missing (MCM-75)":                                          {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
-		"not frozen when neither spec.replicas nor a last size is known (MCM-75)":                                          {size: 5, living: 100, change: sizeless(nil)},
-		"stays frozen when neither spec.replicas nor a last size is known (MCM-75)":                                        {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
-		"not frozen with a negative size (MCM-75)":                                                                         {size: -1, living: 100},
-		"not frozen with the unfreeze annotation, however many Machines there are (MCM-77)":                                {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreeze)(g) }},
-		"not frozen with machine-controller-manager's unfreeze annotation (MCM-77)":                                        {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreezeMCM)(g) }},
-		"not frozen with the unfreeze annotation on a set (MCM-77)":                                                        {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
-		"not frozen again within the check period after an operator ended the freeze (MCM-77)":                             {size: 5, living: 100, change: setFree, at: 59 * time.Second},
-		"frozen again when the check period after an operator ended the freeze is over (MCM-77)":                           {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
-		"frozen again at once when the freeze ended without an operator (MCM-77)":                                          {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
-		"not frozen by a freeze label that an operator set (MCM-78)":                                                       {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
-		"no longer frozen when it has no sets (MCM-78)":                                                                    {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
-		"stays frozen while the group is paused":                                                                           {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
-		"not frozen while the group is paused":                                                                             {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
-		"not frozen while the group is being deleted":                                                                      {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
-		"not frozen with as many Machines as the group's former size allows":                                               {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
-		"frozen with --safety-up Machines more than the group's former size allows":                                        {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
-		"stays frozen although the group's former size allows its Machines":                                                {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
-		"not frozen with a check period of 0":                                                                              {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
-		"no longer frozen with a check period of 0":                                                                        {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
-		"not frozen with the largest possible size and surge":                                                              {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
-		"not frozen while the former size is unknown":                                                                      {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
+		"is not frozen with as many Machines as its size":                                                      {size: 5, living: 5},
+		"is not frozen with as many Machines as size plus surge, as in every rollout":                          {size: 5, living: 6},
+		"is not frozen with one Machine less than the limit (MCM-70)":                                          {size: 5, living: 7},
+		"is frozen with as many Machines as size plus surge plus --safety-up (MCM-70)":                         {size: 5, living: 8, want: true},
+		"is frozen with more Machines than size plus surge plus --safety-up (MCM-70)":                          {size: 5, living: 100, want: true},
+		"is not frozen with as many Machines as size plus surge plus 2 when --safety-up is 3 (MCM-70)":         {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
+		"is not frozen below the limit when the surge is a percentage, which is rounded up (MCM-70)":           {size: 5, living: 8, change: surge("25%")},
+		"is frozen at the limit when the surge is a percentage, which is rounded up (MCM-70)":                  {size: 5, living: 9, change: surge("25%"), want: true},
+		"is frozen at size 0 with as many Machines as surge plus --safety-up (MCM-70)":                         {size: 0, living: 3, want: true},
+		"stays frozen with more Machines than the limit minus --safety-down (MCM-71)":                          {size: 5, living: 8, change: frozen, want: true},
+		"is no longer frozen with as many Machines as the limit minus --safety-down (MCM-71)":                  {size: 5, living: 7, change: frozen},
+		"stays frozen with one Machine less than the limit when --safety-down is 2 (MCM-71)":                   {size: 5, living: 7, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}, want: true},
+		"is no longer frozen with two Machines less than the limit when --safety-down is 2 (MCM-71)":           {size: 5, living: 6, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}},
+		"is no longer frozen after the group's size was raised (MCM-71)":                                       {size: 20, living: 8, change: frozen},
+		"is not frozen as a bare set with one Machine more than twice its size (MCM-72)":                       {bare: true, size: 3, living: 7},
+		"is frozen as a bare set with as many Machines as twice its size plus --safety-up (MCM-72)":            {bare: true, size: 3, living: 8, want: true},
+		"is no longer frozen as a bare set with fewer Machines than twice its size plus --safety-up (MCM-72)":  {bare: true, size: 3, living: 7, change: frozen},
+		"is frozen with the strategy OnDelete at the limit (MCM-75)":                                           {size: 5, living: 8, change: strategy(v1alpha1.OnDelete), want: true},
+		"is frozen with the strategy Recreate at the limit (MCM-75)":                                           {size: 5, living: 8, change: strategy(v1alpha1.Recreate), want: true},
+		"is not frozen with the strategy Recreate below the limit (MCM-75)":                                    {size: 5, living: 7, change: strategy(v1alpha1.Recreate)},
+		"is frozen without a strategy at the limit for the default surge of 1 (MCM-75)":                        {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
+		"is not frozen with an invalid surge and fewer Machines than twice the size plus --safety-up (MCM-75)": {size: 5, living: 11, change: surge("many")},
+		"is frozen with an invalid surge and as many Machines as twice the size plus --safety-up (MCM-75)":     {size: 5, living: 12, change: surge("many"), want: true},
+		"is frozen at the limit for the last recorded size when spec.replicas is missing (MCM-75)":             {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
+		"is not frozen when neither spec.replicas nor a last size is known (MCM-75)":                           {size: 5, living: 100, change: sizeless(nil)},
+		"stays frozen when neither spec.replicas nor a last size is known (MCM-75)":                            {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
+		"is not frozen with a negative size (MCM-75)":                                                          {size: -1, living: 100},
+		"is not frozen with the unfreeze annotation, however many Machines there are (MCM-77)":                 {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreeze)(g) }},
+		"is not frozen with machine-controller-manager's unfreeze annotation (MCM-77)":                         {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreezeMCM)(g) }},
+		"is not frozen with the unfreeze annotation on a set (MCM-77)":                                         {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
+		"is not frozen again within the check period after an operator ended the freeze (MCM-77)":              {size: 5, living: 100, change: setFree, at: 59 * time.Second},
+		"is frozen again when the check period after an operator ended the freeze is over (MCM-77)":            {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
+		"is frozen at once when no operator ended the freeze before (MCM-77)":                                  {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
+		"is not frozen below the limit when an operator has set the freeze label (MCM-78)":                     {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
+		"is no longer frozen when its deployment has no sets (MCM-78)":                                         {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
+		"stays frozen without Machines while the group is paused":                                              {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
+		"is not frozen with too many Machines while the group is paused":                                       {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
+		"is not frozen with too many Machines while the group is being deleted":                                {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
+		"is not frozen with as many Machines as the maximum before the size was lowered":                       {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
+		"is frozen with --safety-up Machines more than the maximum before the size was lowered":                {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
+		"stays frozen although the maximum before the size was lowered allows its Machines":                    {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
+		"is not frozen with too many Machines when the check period is 0":                                      {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
+		"is no longer frozen with too many Machines when the check period is 0":                                {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
+		"is not frozen with eight Machines at the largest possible size and surge":                             {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
+		"is not frozen while the maximum before the size was lowered is unknown":                               {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("the group "+name, func(t *testing.T) {
 			g := &Group{Living: tt.living}
 			if tt.bare {
 				g.Sets = []*v1alpha1.MachineSet{newSet("set", tt.size, nil)}
@@ -114,7 +114,7 @@ func setAsks(g *Group) {
 // setFree changes a group as if an operator had ended its freeze at noon.
 func setFree(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonByHand) }
 
-func TestTheMessageOfAFreezeIsStable(t *testing.T) {
+func TestTheMessageOfAFreeze(t *testing.T) {
 	g := &Group{Deployment: newDeployment(5), Living: 12}
 	t.Run("names the number of Machines, both limits, and the annotation that ends the freeze (MCM-70)", func(t *testing.T) {
 		v := Judge(g, defaults, noon)
@@ -124,7 +124,7 @@ func TestTheMessageOfAFreezeIsStable(t *testing.T) {
 			}
 		}
 	})
-	t.Run("does not change with the number of Machines, so that drover writes the message once (MCM-70)", func(t *testing.T) {
+	t.Run("stays the same when the number of Machines changes later, so that drover writes it once (MCM-70)", func(t *testing.T) {
 		first := Judge(g, defaults, noon)
 		g.Deployment.Status.Conditions = []metav1.Condition{*newCondition(g.Deployment, first, noon)}
 		g.Living = 40
@@ -144,7 +144,7 @@ func TestOnlyMachinesThatStayCountAsLiving(t *testing.T) {
 			t.Errorf("%d are living, want 7", n)
 		}
 	})
-	t.Run("freezes a deployment whose two sets are each below the limit and together above it (MCM-74)", func(t *testing.T) {
+	t.Run("freezes a deployment whose two sets together have as many Machines as the limit (MCM-74)", func(t *testing.T) {
 		g := &Group{Deployment: d, Sets: sets, Living: living(d, sets, objectsOf(append(machinesOf(a, 4), machinesOf(b, 4)...)...))}
 		if v := Judge(g, defaults, noon); !v.Frozen {
 			t.Errorf("with %d the group is not frozen", g.Living)
@@ -164,7 +164,7 @@ func TestOnlyMachinesThatStayCountAsLiving(t *testing.T) {
 			t.Errorf("%d are living, want 3", n)
 		}
 	})
-	t.Run("does not freeze a scale-up while twenty Machines drain (MCM-73)", func(t *testing.T) {
+	t.Run("does not freeze a group of size 3 with 3 living Machines while 20 others drain (MCM-73)", func(t *testing.T) {
 		d := newDeployment(3)
 		a := newSet("a", 3, d)
 		all := machinesOf(a, 23)

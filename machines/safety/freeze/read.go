@@ -53,9 +53,9 @@ func controlledBy(uid types.UID) client.MatchingFields {
 	return client.MatchingFields{controllerIndex: string(uid)}
 }
 
-// current returns a group as the API server has it; nil when the group does not exist. It reads the Machines first and the
-// owner last. If the size is raised during the reads, the size that is read is therefore not too low for the Machines that
-// were read.
+// current returns a group as the API server has it; nil when the group does not exist. It reads the Machines first and the owner
+// last. If the size is raised in between, the result has the new size with the earlier Machines, so a group that only grows is
+// not taken for a group with too many Machines.
 func (r reading) current(ctx context.Context, k key) (*Group, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.MachineKind)

@@ -291,7 +291,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 	})
 }
 
-func TestFreezeWithTheOtherControllers(t *testing.T) {
+func TestAFreezeStartsAndEndsWhileTheOtherControllersRun(t *testing.T) {
 	t.Parallel()
 	w := newWorldInMemory(t)
 	w.create("pool", 3)

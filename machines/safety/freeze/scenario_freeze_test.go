@@ -219,7 +219,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", free)
 		})
 	})
-	t.Run("the group is frozen until its size is raised (MCM-71)", func(t *testing.T) {
+	t.Run("the group is frozen until its size is raised above its number of Machines (MCM-71)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 6) }, func(b *bubble) {
 			b.expect("g", overshoot)
 			b.scale("g", 10)
@@ -227,7 +227,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", free)
 		})
 	})
-	t.Run("the group stays frozen when a previous leader froze it (MCM-78)", func(t *testing.T) {
+	t.Run("the group stays frozen under a new leader when the previous leader froze it (MCM-78)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 2, Period: time.Minute}, func(b *bubble) {
 			b.add("g", 3, 5)
 			d := &v1alpha1.MachineDeployment{}
@@ -259,7 +259,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", overshoot)
 		})
 	})
-	t.Run("a check period of 0 freezes no group and ends a freeze (MCM-70)", func(t *testing.T) {
+	t.Run("a group with too many Machines is no longer frozen when the check period is 0 (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 1}, func(b *bubble) {
 			b.add("g", 3, 60)
 			d := &v1alpha1.MachineDeployment{}
@@ -328,8 +328,8 @@ func TestALateWatchNeitherStartsNorEndsAFreeze(t *testing.T) {
 	})
 }
 
-func TestAFailedWriteDelaysNoOtherGroup(t *testing.T) {
-	t.Run("a failed write does not stop the freezes of other groups (MCM-75)", func(t *testing.T) {
+func TestAGroupOfUnknownSizeDelaysNoFreezeOfAnotherGroup(t *testing.T) {
+	t.Run("a group whose size is not known is not frozen, and another group is (MCM-75)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			b.add("ok", 3, 3)
 			b.add("odd", 3, 3)

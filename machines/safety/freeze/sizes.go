@@ -14,7 +14,8 @@ import (
 // followWithin is how long a group may still have the Machines of its former size after its size was lowered.
 const followWithin = time.Minute
 
-// sizes remembers the larger bounds that groups recently had. The zero value is ready to use.
+// sizes remembers the former, larger bounds of groups whose bound (see Group.bound) was lowered recently. The zero value is ready
+// to use.
 type sizes struct {
 	mu     sync.Mutex
 	former map[key]former
@@ -62,7 +63,8 @@ func (s *sizes) forget(k key) {
 	delete(s.former, k)
 }
 
-// unknown is the former bound of a group whose size was lowered by an unknown number before this process started.
+// unknown is the former bound of a group whose size may have been lowered before this process started, so that the former size is
+// not known.
 const unknown = math.MaxInt32
 
 // first returns the former bound of an object at the object's first watch event. It returns unknown if the object's
@@ -91,8 +93,8 @@ func lowered(before, after client.Object) int {
 	return 0
 }
 
-// boundOf returns the bound of the group that an object owns. It returns false if the bound is not known, or if the object
-// owns no group, like a set of a deployment.
+// boundOf returns the bound (see Group.bound) of the group that an object owns. It returns false if the bound is not known, or if
+// the object owns no group, like a set of a deployment.
 func boundOf(o client.Object) (int, bool) {
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:

@@ -9,9 +9,9 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-func TestAcceptedDeletionsAreCountedOnce(t *testing.T) {
+func TestAnAcceptedDeletionOfAnOrphanIsCountedOnce(t *testing.T) {
 	for observed, want := range map[bool]float64{false: 1, true: 0} {
-		t.Run("counts "+map[bool]string{false: "an accepted deletion once", true: "no deletion with --observe"}[observed]+" (CAPI-59)", func(t *testing.T) {
+		t.Run("the metric counts "+map[bool]string{false: "only once a deletion that is accepted twice", true: "no deletion with --observe"}[observed]+" (CAPI-59)", func(t *testing.T) {
 			c, _ := speaker(t)
 			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
 			for range 2 {

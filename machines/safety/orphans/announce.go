@@ -14,11 +14,11 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// passSubject begins the key of the last announcement about a whole round.
+// passSubject is the prefix of the keys in Collector.told for reports that concern no single orphan.
 const passSubject = "pass "
 
-// announce reports by Event and log why nothing is collected, and which orphans were found and are not deleted. It does not
-// repeat a report. A cause that stops the whole round is reported again only when its reason changes.
+// announce reports by Event and log why nothing is collected, and which orphans are kept. It reports each orphan once, and a
+// cause that stops the whole round once per reason.
 func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	now := map[string]string{}
 	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
@@ -39,8 +39,8 @@ func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 		o := &v.Orphans[i]
 		subject := o.Kind + " " + o.ID
 		now[subject] = c.told[subject]
-		// The messages about a cause that stops everything contain numbers that change in each round, so the reason is
-		// compared instead.
+		// Messages that apply to all orphans contain numbers that change in each round. Therefore drover compares only the reason
+		// with that of the last report.
 		if why := cmp.Or(string(o.Stopped), o.Why); !o.Delete && now[subject] != why {
 			now[subject] = why
 			c.record(ctx, o, corev1.EventTypeNormal, "OrphanFound", o.Why)

@@ -23,7 +23,7 @@ func speaker(t *testing.T) (*Collector, *events.FakeRecorder) {
 	return c, said
 }
 
-func TestAnnouncementsAreRepeatedOnlyForANewReason(t *testing.T) {
+func TestEventsAboutOrphansAreRepeatedOnlyForANewReason(t *testing.T) {
 	c, said := speaker(t)
 	pass := func(message string, reason verdict.Reason, projects ...string) int {
 		v := verdict.Verdict{Judged: true, Stops: []verdict.Stop{{Reason: reason, Message: message}}}
@@ -43,11 +43,11 @@ func TestAnnouncementsAreRepeatedOnlyForANewReason(t *testing.T) {
 		projects      []string
 		want          int
 	}{
-		{"the first announcements name the reason that stops a round, and each orphan (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
-		{"announcements are not repeated when only a number in the message changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
-		{"announcements are repeated when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
-		{"several projects with the same reason are announced once (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},
-		{"announcements are not repeated while the reason stays the same (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 0},
+		{"the first round records one Event for the reason that stops the deletion, and one for each of two orphans (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
+		{"no Event is repeated when only a number in the message changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
+		{"all Events are repeated when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
+		{"two projects in which the deletion is stopped for the same reason cause only one Event (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},
+		{"no Event is repeated while the reason stays the same (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 0},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if got := pass(step.message, step.reason, step.projects...); got != step.want {

@@ -143,8 +143,8 @@ func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
 	}
 }
 
-// begin reads the memory of the previous leader. It reports whether the memory was read and then stored together with the
-// data of this process.
+// begin reads the memory that the previous leader stored. If there was no leader for a while before this process, it adds that
+// span of time and stores the memory. It reports whether both succeeded.
 func (c *Collector) begin(ctx context.Context) bool {
 	stored, err := c.board.load(ctx)
 	if err == nil {
@@ -160,8 +160,8 @@ func (c *Collector) begin(ctx context.Context) bool {
 	return err == nil
 }
 
-// unled returns the span of time in which no process was the leader before this process became it, and reports whether the
-// span is long enough to matter.
+// unled returns the span of time without a leader before this process became the leader, and reports whether the span is long
+// enough to matter.
 func (c *Collector) unled() (verdict.Span, bool) {
 	if c.Leading == nil {
 		return verdict.Span{}, false

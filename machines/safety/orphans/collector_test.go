@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-func TestOrphansOnARealControlPlane(t *testing.T) {
+func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 	w := newWorld(t)
 	w.watch()
 	w.start()
@@ -140,7 +140,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 
 // While drover runs, a user deletes the CRDs and removes the finalizers of the Machines, as docs/operations.md says, and then
 // creates the CRDs again.
-func TestRecreatedCRDsDoNotCountAsDeletionsOfMachines(t *testing.T) {
+func TestMachinesThatVanishWithTheirCRDDoNotCountAsDeleted(t *testing.T) {
 	w := newWorld(t)
 	// The API server uses the real time, so a CRD that is created again now is younger than all resources.
 	w.clock.SetTime(time.Now().Add(-24 * time.Hour))
@@ -181,7 +181,7 @@ func TestRecreatedCRDsDoNotCountAsDeletionsOfMachines(t *testing.T) {
 }
 
 // A second drover with the same cluster ID creates servers for Machines that this cluster does not have.
-func TestAClonedClusterStopsTheCollection(t *testing.T) {
+func TestAClonedClusterStopsTheDeletionOfOrphans(t *testing.T) {
 	t.Parallel()
 	w := newWorldInMemory(t)
 	w.watch()
@@ -192,7 +192,7 @@ func TestAClonedClusterStopsTheCollection(t *testing.T) {
 	stranger := lives.DeepCopy()
 	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
 	w.server(stranger)
-	t.Run("a server that a cloned cluster creates while this leader holds the lease stops the collection, even under the next leader (MCM-82)", func(t *testing.T) {
+	t.Run("a server that a clone of this cluster creates stops the deletion of orphans, also after a change of leader (MCM-82)", func(t *testing.T) {
 		w.remove(lives)
 		for range 3 {
 			w.later()
@@ -213,7 +213,7 @@ func TestAClonedClusterStopsTheCollection(t *testing.T) {
 
 // The etcd is restored to its state of yesterday. It lacks the Machines of all resources that were created since then, and
 // its lease was last renewed yesterday.
-func TestARestoredEtcdStopsTheCollection(t *testing.T) {
+func TestARestoredEtcdStopsTheDeletionOfOrphans(t *testing.T) {
 	t.Parallel()
 	w := newWorldInMemory(t)
 	w.start()
@@ -231,7 +231,7 @@ func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 	if !w.Collector.begin(t.Context()) {
 		t.Fatal("the memory cannot be read")
 	}
-	t.Run("the age of the lease in the restored etcd stops the collection (MCM-82)", func(t *testing.T) {
+	t.Run("no orphan is deleted when a server was created after the last renewal of the lease in the restored etcd (MCM-82)", func(t *testing.T) {
 		for range 3 {
 			w.later()
 		}
@@ -241,7 +241,7 @@ func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 	})
 }
 
-func TestTheCollectorRunsPeriodically(t *testing.T) {
+func TestTheDeletionOfOrphansRunsPeriodically(t *testing.T) {
 	t.Parallel()
 	w := newWorldInMemory(t)
 	w.must(w.SetupWithManager(w.mgr))

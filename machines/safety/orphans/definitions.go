@@ -15,8 +15,8 @@ var definitions = []string{"machines.cluster.k8s.io", "machinesets.cluster.k8s.i
 
 var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// definedSince returns the creation time of the youngest of these CRDs. It returns an error when one of the CRDs is missing,
-// is being deleted, or cannot be read, because missing Machines may then have been deleted with that CRD.
+// definedSince returns the creation time of the youngest of the CRDs in definitions. It returns an error when one of them is
+// missing, is being deleted, or cannot be read: Machines that are missing may then have been deleted with that CRD.
 func (c *Collector) definedSince(ctx context.Context) (youngest time.Time, err error) {
 	for _, name := range definitions {
 		crd := &metav1.PartialObjectMetadata{}

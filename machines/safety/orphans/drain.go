@@ -23,7 +23,7 @@ const unreachableAfter = 5 * time.Minute
 // drainPeriod is the time between two checks of a Node that is being drained.
 const drainPeriod = 20 * time.Second
 
-// goOnDraining requests the evictions that are due on the Nodes whose drains were not finished in the last round. It does not
+// goOnDraining continues the drains that were not finished in the last round: it requests the evictions that are due. It does not
 // decide about orphans and deletes no server. The next round does both, after it has read everything again.
 func (c *Collector) goOnDraining(ctx context.Context) {
 	left := c.draining

@@ -17,9 +17,9 @@ func TestANodeIsReadAgainBeforeItsDrain(t *testing.T) {
 		now, judged verdict.Node
 		same        bool
 	}{
-		"a Node that is not Ready any more is drained (MCM-81)":   {dead, works, true},
-		"a Node that has become Ready is checked again (MCM-81)":  {works, dead, false},
-		"a new Node with the same name is checked again (MCM-81)": {other, dead, false},
+		"a Node that became NotReady after drover had decided to drain it is drained (MCM-81)":          {dead, works, true},
+		"a Node that became Ready after drover had decided to drain it is not drained (MCM-81)":         {works, dead, false},
+		"a new Node with the name of the Node that drover had decided to drain is not drained (MCM-81)": {other, dead, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := sameNode(tc.now, tc.judged); got != tc.same {

@@ -18,8 +18,8 @@ import (
 // pageSize is the number of Machines in one page of a list.
 const pageSize = 500
 
-// gather reads the input of a round. It reads the resources before the Machines, so that the list of Machines contains the
-// Machine of each resource.
+// gather reads the input of a round. It reads the Machines after the resources: a Machine exists before its resources, so the
+// list of Machines contains the Machine of each resource.
 func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), ClusterID: c.ClusterID, Stale: c.stale()}
 	if s.Stale != "" {

@@ -253,7 +253,7 @@ func TestADrainContinuesBetweenRoundsWhileNothingProtectsTheServer(t *testing.T)
 			}
 		})
 	})
-	t.Run("a drain continues until the drain timeout is over (MCM-81)", func(t *testing.T) {
+	t.Run("a drain that a PodDisruptionBudget blocks ends at the drain timeout, and the next round deletes the server (MCM-81)", func(t *testing.T) {
 		inBubble(t, 5*time.Minute, func(b *bubble) {
 			budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "never"}}
 			budget.Spec = policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2)), Selector: &metav1.LabelSelector{}}

@@ -24,9 +24,8 @@ const (
 	sweepPeriod = time.Hour
 )
 
-// witness remembers which Machines this process has seen, and which deletions of these the API server has reported. It
-// handles the events of an informer. A Machine that is only missing after the watch was interrupted does not count as
-// deleted.
+// witness remembers which Machines this process has seen, and which of them the API server has reported as deleted. It handles
+// the events of an informer. A Machine that is only missing after the watch was interrupted does not count as deleted.
 type witness struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

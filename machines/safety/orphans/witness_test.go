@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-func TestWitnessRecordsReportedDeletions(t *testing.T) {
+func TestDeletionsOfMachinesAreRecordedForTheOrphanCheck(t *testing.T) {
 	machine := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	leaving := machine.DeepCopy()
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -23,14 +23,14 @@ func TestWitnessRecordsReportedDeletions(t *testing.T) {
 		see  func(w *witness)
 		want verdict.Sighting
 	}{
-		"does not record an existing Machine as leaving (MCM-82)":                              {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
-		"records a Machine as leaving while it is being deleted (MCM-82)":                      {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
-		"records a Machine as leaving after the API server has reported its deletion (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
-		"does not record a Machine as leaving when it is only missing after an interrupted watch (MCM-82)": {func(w *witness) {
+		"no deletion is recorded for an existing Machine that is not being deleted (MCM-82)":       {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
+		"a deletion is recorded for a Machine that exists and is being deleted (MCM-82)":           {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
+		"a deletion is recorded for a Machine whose deletion the API server has reported (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
+		"no deletion is recorded for a Machine that is only missing after an interrupted watch (MCM-82)": {func(w *witness) {
 			w.OnAdd(machine, true)
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: machine})
 		}, verdict.Sighting{}},
-		"records a Machine as leaving when it was being deleted before it went missing in an interrupted watch (MCM-82)": {func(w *witness) {
+		"a deletion is recorded for a Machine that was being deleted before a watch broke, and is missing afterwards (MCM-82)": {func(w *witness) {
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: leaving})
 		}, verdict.Sighting{Leaving: true}},
 	} {
@@ -57,7 +57,7 @@ func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n i
 	}
 }
 
-func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
+func TestTheRecordOfGoneMachinesForgetsThemAfterThirtyDays(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	w := newWitness(clock)
 	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)
@@ -90,8 +90,8 @@ func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 	})
 }
 
-func TestAMachineThatReappearsIsNotGone(t *testing.T) {
-	t.Run("a Machine that reappears after an interrupted watch is not gone (F-12)", func(t *testing.T) {
+func TestAMachineThatReappearsNoLongerCountsAsGone(t *testing.T) {
+	t.Run("a Machine that reappears after an interrupted watch no longer counts as gone (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		w := newWitness(clock)
 		for range 3 {

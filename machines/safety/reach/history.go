@@ -33,8 +33,8 @@ type history struct {
 	// began is when the first probe was due. first and answered are the times of the first and of the last answer; zero means
 	// that there was no answer.
 	began, first, answered time.Time
-	// lost is the time of the last answer before the last outage, and found that of the first answer after it; zero means
-	// that there was no outage.
+	// lost is the time of the last answer before the last outage, and found is the time of the first answer after it; both are
+	// zero when there was no outage.
 	lost, found time.Time
 }
 

@@ -16,7 +16,8 @@ type leadership struct {
 	held time.Time
 }
 
-// begin records that the lease is read. The time from the first read until the first renewal counts as time without a leader.
+// begin records the time of the first read of the lease. The time from then until the first renewal counts as time without a
+// leader.
 func (l *leadership) begin(now time.Time) {
 	if l.held.IsZero() {
 		l.held = now

@@ -86,7 +86,7 @@ func expect(t *testing.T, w *Watch, frozen bool) {
 	}
 }
 
-func TestAnOutageOfAnAPIServerFreezesDecisions(t *testing.T) {
+func TestWhenAnOutageOfOneOfTwoAPIServersFreezesDecisions(t *testing.T) {
 	for name, outage := range map[string]func(control, target *server, away bool){
 		"decisions are frozen while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
 		"decisions are frozen while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
@@ -140,7 +140,7 @@ func TestAnOutageOfAnAPIServerFreezesDecisions(t *testing.T) {
 			}
 		})
 	})
-	t.Run("each API server is probed once in 5 s (F-58)", func(t *testing.T) {
+	t.Run("each API server is asked once every 5 s whether it answers (F-58)", func(t *testing.T) {
 		watched(t, func(t *testing.T, _ *Watch, control, target *server) {
 			before := []int64{control.reads.Load(), target.reads.Load()}
 			time.Sleep(time.Minute)
@@ -149,7 +149,7 @@ func TestAnOutageOfAnAPIServerFreezesDecisions(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the metric names the cluster whose API server does not answer (MCM-79)", func(t *testing.T) {
+	t.Run("the metric is 1 for the cluster whose API server does not answer, and 0 for the other cluster (MCM-79)", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.down.Store(true)
 			time.Sleep(time.Minute)

@@ -7,16 +7,16 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// machineClaims finds Machines by what their spec and status state about a Node. It holds the UIDs of the
-// Machines.
+// machineClaims finds the UIDs of Machines by the fields of the Machines that identify a Node.
 type machineClaims struct {
-	// servers is keyed by server ID, keys by namespace/name of the Machine, names by the Node's name.
+	// servers has the server ID as the key, keys the namespace/name of the Machine, and names the name that the Node has or will
+	// have.
 	servers, keys, names persistent.Map[persistent.Names]
 }
 
-// nodeClaims finds Nodes by what their fields state about a Machine. It holds the names of the Nodes.
+// nodeClaims finds the names of Nodes by the fields of the Nodes that identify a Machine.
 type nodeClaims struct {
-	// servers is keyed by server ID, keys by namespace/name of the Machine, owners by UID of the Machine.
+	// servers has the server ID as the key, keys the namespace/name of the Machine, and owners the UID of the Machine.
 	servers, keys, owners persistent.Map[persistent.Names]
 }
 
@@ -35,7 +35,7 @@ func (c *nodeClaims) seal() {
 // linking is the type of persistent.Link and persistent.Unlink.
 type linking func(t *persistent.Map[persistent.Names], key, name string)
 
-// change adds or removes the keys of a Machine. server is the ID of the server that the Machine names.
+// change adds a Machine to the maps, or removes it. server is the ID of the server that the Machine names.
 func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 	uid := string(m.UID)
 	do(&c.keys, keyOf(m), uid)
@@ -44,7 +44,7 @@ func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 	do(&c.servers, server, uid)
 }
 
-// change adds or removes the keys of a Node. server is the ID of the Node's server.
+// change adds a Node to the maps, or removes it. server is the ID of the Node's server.
 func (c *nodeClaims) change(n *corev1.Node, server string, do linking) {
 	do(&c.servers, server, n.Name)
 	do(&c.owners, n.Labels[v1alpha1.LabelOwnedBy], n.Name)

@@ -42,8 +42,8 @@ func (ix *Index) Named(p Placeholder) *Member {
 	return m
 }
 
-// completed adds to the node of a request the fields that only the Node object has: when it registered and whether it
-// belongs to the control plane. It also adds the provider ID and the owner label when the request lacks them.
+// completed returns the node of a request with what only the Node object shows: when it registered, and whether it belongs to the
+// control plane. When the request lacks the provider ID or the owner label, completed takes these from the Node object, too.
 func (ix *Index) completed(asked Node) nodeFacts {
 	known := ix.known(asked)
 	if known == nil {

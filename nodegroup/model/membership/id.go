@@ -8,8 +8,8 @@ import (
 const (
 	deploymentKind = "MachineDeployment"
 	setKind        = "MachineSet"
-	// machinePart precedes a Machine's name in a placeholder's name. The placeholder of a replica without a Machine has
-	// numbers instead.
+	// machinePart precedes the Machine's name in the placeholder of a Machine. The placeholder of a replica without a Machine has
+	// two numbers instead.
 	machinePart = "machine"
 	// templatePart is the last part of the provider ID of a template node.
 	templatePart = "template"

@@ -51,7 +51,7 @@ type joined struct {
 	machine string
 }
 
-// seal ends the changes to this version of the index.
+// seal makes this version of the index immutable.
 func (ix *Index) seal() {
 	ix.deployments.Seal()
 	ix.sets.Seal()

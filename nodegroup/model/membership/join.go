@@ -72,9 +72,9 @@ func (u *update) nodeOf(m *Member) *corev1.Node {
 	return u.nodes.Get(chosen).node
 }
 
-// providerIDOf returns the provider ID of the Machine's Node, which the autoscaler is shown. When the Nodes of several Machines
-// have the same provider ID, only the first Machine by UID is shown with it. providerIDOf ignores a provider ID in the form of
-// a placeholder.
+// providerIDOf returns the provider ID by which the autoscaler knows the Machine's Node; empty when there is none. When the Nodes
+// of several Machines have the same provider ID, only the Machine with the lowest UID keeps it. providerIDOf ignores a provider ID
+// in the form of a placeholder.
 func (u *update) providerIDOf(uid string, node *corev1.Node) string {
 	if node == nil || node.Spec.ProviderID == "" {
 		return ""

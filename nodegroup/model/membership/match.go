@@ -48,8 +48,8 @@ func (ix *Index) match(n nodeFacts) *Member {
 	return nil
 }
 
-// choose returns the owner of a node among Machines that all name the node. It prefers the Machine in the node's owner label,
-// then a Machine that is not being deleted, then the oldest, then the first by name.
+// choose returns the owner of a node among the Machines with these UIDs, whose fields all match the node. It prefers the Machine in
+// the node's owner label, then a Machine that is not being deleted, then the oldest, then the first by name.
 func (ix *Index) choose(uids persistent.Names, n nodeFacts) *Member {
 	var chosen *Member
 	for _, uid := range uids {
@@ -89,7 +89,8 @@ func owns(m *Member, n nodeFacts) bool {
 
 // mayOwn reports whether a node can belong to the Machine, whatever the Machine's fields state. A node that existed before the
 // Machine needs the Machine's owner label. A node of the control plane needs the label and must not be older than the Machine.
-// Otherwise the author of a Machine, with a cloud that lists the server of that node, could make the autoscaler drain the node.
+// Otherwise a user who may create Machines could claim such a node by a Machine that names its server, and the autoscaler might
+// drain the node.
 func mayOwn(m *Member, n nodeFacts) bool {
 	older := !n.registered.IsZero() && n.registered.Before(&m.Machine.CreationTimestamp)
 	if n.controlPlane {

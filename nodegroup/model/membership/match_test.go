@@ -30,11 +30,11 @@ func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 			n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/master", Effect: corev1.TaintEffectNoSchedule}}
 			victim.Spec.ProviderID = nil
 		}, ""},
-		{"a Node that existed before the Machine belongs to no group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node that is older than the Machine belongs to no group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 			victim.Spec.ProviderID = nil
 		}, ""},
-		{"a Node with the label of another group's Machine belongs to that group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node with the owner label of another group's Machine belongs to that other group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(victim.UID)}
 			victim.CreationTimestamp = metav1.NewTime(born.Add(time.Minute))
 		}, "z"},
@@ -42,7 +42,7 @@ func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 			victim.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 		}, "z"},
 		{"a Node belongs to the Machine's group when no other Machine names the Node", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
-		{"a Node with the Machine's label belongs to the Machine's group, however old the Node is", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node with the Machine's owner label belongs to the Machine's group even when the Node is older", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "attacker"}
 			victim.Spec.ProviderID = nil
@@ -58,9 +58,13 @@ func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(time.Hour / 2))
 			tt.change(n, victim)
 			want := map[string]string{"a": p.ID(), "z": other.ID()}[tt.group]
-			for how, node := range map[string]membership.Node{"as the autoscaler knows it": pools.Asked(n), "by provider ID alone": {ProviderID: n.Spec.ProviderID}, "by name": {Name: n.Name}} {
+			for how, node := range map[string]membership.Node{
+				"in a request with all fields that the autoscaler sends, the Node belongs to the same group": pools.Asked(n),
+				"in a request with only the provider ID, the Node belongs to the same group":                 {ProviderID: n.Spec.ProviderID},
+				"in a request with only the name, the Node belongs to the same group":                        {Name: n.Name},
+			} {
 				if got := groupOf(index(w), node); got != want {
-					t.Errorf("%s the node belongs to %q, want %q", how, got, want)
+					t.Errorf("%s: got %q, want %q", how, got, want)
 				}
 			}
 		})

@@ -56,7 +56,8 @@ func OwnerOf(o Object) *Owner {
 	return nil
 }
 
-// Blank returns an empty object of the owner's kind, to decode an answer into.
+// Blank returns an object of the owner's kind with only its namespace and name. A client decodes an answer of the API server into
+// it.
 func (o *Owner) Blank() Object {
 	meta := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}
 	if _, ok := o.Object.(*v1alpha1.MachineSet); ok {

@@ -18,8 +18,8 @@ var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
 
 var machineKind = v1alpha1.GroupVersion.WithKind("Machine")
 
-// Sample returns one object of each kind, if there is any. Different numbers select different objects. Among the Nodes it
-// prefers one that a Machine names and the cache lacks.
+// Sample returns one object of each kind, if there is any. Different numbers select different objects. If a Machine names a Node
+// that the cache lacks, Sample prefers that Node.
 func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	out := map[schema.GroupVersionKind]Object{}
 	if d, ok := ix.deployments.From(number); ok {
@@ -67,14 +67,14 @@ func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
 	return nil
 }
 
-// Misses reports whether the object that a live read returned is newer than in the index. For Nodes it compares only the
-// fields that identify their Machine, because the index does not follow updates of a Node's status.
+// Misses reports whether the object that a live read returned is newer than the index's version of it. For Nodes it compares only
+// the fields that identify their Machine, because the index does not follow updates of a Node's status.
 func (ix *Index) Misses(kind schema.GroupVersionKind, live Object) bool {
 	cached := ix.Object(kind, live)
 	switch {
 	case cached == nil:
-		// An object that was in the cache and is now missing has been deleted. This does not apply to a Node that was read
-		// because the cache lacks it.
+		// Sample selects objects that the index has. If such an object is missing now, it was deleted. Only a Node may have been
+		// selected because the index lacks it.
 		return kind == NodeKind
 	case cached.GetUID() != live.GetUID():
 		return false

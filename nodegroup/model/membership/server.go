@@ -15,8 +15,8 @@ type identities struct{ cloud cloud.Provider }
 // server returns the server ID in a provider ID; empty when there is no server ID in it.
 func (i identities) server(providerID string) string { return string(i.cloud.ServerID(providerID)) }
 
-// nodeServer returns the key that all Nodes on one server share. It is the server ID, or else the whole provider ID in lower
-// case, which matches no Machine.
+// nodeServer returns the key that all Nodes on one server share. It is the server ID. If the provider ID contains no server ID, it
+// is the whole provider ID in lower case, which matches no Machine.
 func (i identities) nodeServer(providerID string) string {
 	if server := i.server(providerID); server != "" {
 		return server
@@ -29,8 +29,8 @@ func (i identities) claimedServer(m *v1alpha1.Machine) string {
 	return i.server(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
-// sameClaims reports whether two versions of a Machine claim the same Nodes, and are preferred to other Machines in the same way
-// when several Machines claim one Node.
+// sameClaims reports whether two versions of a Machine match the same Nodes, and have the same rank among several Machines that
+// match one Node.
 func (i identities) sameClaims(a, b *v1alpha1.Machine) bool {
 	return i.claimedServer(a) == i.claimedServer(b) && nodeRefName(a) == nodeRefName(b) && a.ServerName() == b.ServerName() &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.CreationTimestamp.Equal(&b.CreationTimestamp)

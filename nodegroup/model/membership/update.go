@@ -21,8 +21,8 @@ type update struct {
 	*Index
 	// dirty are the ids of the groups that have changed.
 	dirty map[string]bool
-	// matching holds the names of Nodes whose Machine must be determined again. joining holds the UIDs of Machines whose Node must
-	// be determined again.
+	// matching holds the names of the Nodes whose Machine must be determined again. joining holds the UIDs of the Machines whose
+	// Node must be determined again.
 	matching, joining map[string]bool
 }
 
@@ -135,8 +135,8 @@ func (u *update) put(m *Member) {
 	insert(&u.lists, string(m.set), m)
 }
 
-// claimMachine replaces the keys of a Machine's old version by those of its next version. Either version may be nil. When no
-// key has changed, no Node is matched again.
+// claimMachine replaces the old version of a Machine by the next one in the maps that find Machines. Either version may be nil.
+// Unless both versions match the same Nodes, the Nodes of both are matched again.
 func (u *update) claimMachine(old, next *Member) {
 	if old != nil && next != nil && u.sameClaims(old.Machine, next.Machine) && old.set == next.set {
 		return
@@ -151,7 +151,7 @@ func (u *update) claimMachine(old, next *Member) {
 	}
 }
 
-// rematchNodesOf marks the Nodes that may belong to a Machine to be matched again.
+// rematchNodesOf adds the Nodes that may belong to a Machine to u.matching.
 func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
 	u.rematch(u.nodeClaims.owners.Get(string(m.UID)))
 	u.rematch(u.nodeClaims.keys.Get(keyOf(m)))
@@ -187,7 +187,7 @@ func (u *update) takeNode(n *corev1.Node, gone bool) {
 	}
 }
 
-// claimNode adds or removes the keys of a Node. It marks the other Nodes of the same server to be matched again, because only
+// claimNode adds a Node to the indexes of Nodes, or removes it. The other Nodes of the same server are matched again, because only
 // one of their Machines is shown with the provider ID.
 func (u *update) claimNode(n *corev1.Node, do linking) {
 	server := u.nodeServer(n.Spec.ProviderID)

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestWhichGroupsAnEventChanges(t *testing.T) {
+func TestWhichGroupsAWatchEventChanges(t *testing.T) {
 	w := pools.NewWorld()
 	p, other := w.Pool("a", 2, 0, 5), w.Pool("b", 1, 0, 5)
 	m, n := p.Node("a-1")
@@ -38,7 +38,7 @@ func TestWhichGroupsAnEventChanges(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an older index is not changed by a later event", func(t *testing.T) {
+	t.Run("a later event does not change an index that was built before the event", func(t *testing.T) {
 		after, _ := before.Apply([]membership.Event{{Object: n, Gone: true}, {Object: moved}})
 		if got := groupOf(before, pools.Asked(n)); got != p.ID() {
 			t.Errorf("before the events the node belongs to %q, want %q", got, p.ID())

@@ -15,9 +15,9 @@ const mapParts = 256
 // mapSeed seeds the hash that spreads the keys over the parts; it does not affect the order of keys.
 var mapSeed = maphash.MakeSeed()
 
-// Map is a persistent map: its versions share their unchanged parts. Set and Drop can change a version until Seal is called;
-// after that the version is immutable, and a copy of it begins the next version. So an event on one of thousands of objects
-// costs a few small copies, and readers of an older version do not see the change.
+// Map is a persistent map: its versions share their unchanged parts. Set and Drop can change a version until Seal is called; after
+// that the version is immutable, and a copy of it begins the next version. So a change of one of thousands of keys copies only a
+// small part of the map, and readers of an older version do not see the change.
 type Map[V any] struct {
 	parts *[mapParts]map[string]V
 	// edit is nil while the map is sealed.
@@ -27,7 +27,7 @@ type Map[V any] struct {
 // edit records which parts a version has copied and may therefore change in place.
 type edit struct {
 	parts [mapParts]bool
-	// lists holds the keys whose lists were copied.
+	// lists holds the keys whose lists this version has copied.
 	lists map[string]bool
 }
 
@@ -77,7 +77,7 @@ func (m *Map[V]) Set(key string, value V) { m.part(key)[key] = value }
 // Drop removes a key from this version.
 func (m *Map[V]) Drop(key string) { delete(m.part(key), key) }
 
-// Seal ends the changes to this version.
+// Seal makes this version immutable.
 func (m *Map[V]) Seal() { m.edit = nil }
 
 // part returns the Go map that holds a key, for writing.

@@ -19,7 +19,7 @@ func contents(m Map[Names]) map[string][]string {
 	return out
 }
 
-func TestAChangeDoesNotAffectOlderVersionsOfAMap(t *testing.T) {
+func TestAChangeOfAPersistentMapDoesNotAffectItsOlderVersions(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var now Map[Names]
 		want := map[string][]string{}
@@ -52,7 +52,7 @@ func TestAChangeDoesNotAffectOlderVersionsOfAMap(t *testing.T) {
 	})
 }
 
-func TestAValueIsFoundFromEveryPartOfAMap(t *testing.T) {
+func TestFromReturnsAValueFromEveryStartingPartOfTheMap(t *testing.T) {
 	var m Map[int]
 	if _, ok := m.From(0); ok {
 		t.Error("an empty map has a value")

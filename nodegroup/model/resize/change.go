@@ -20,7 +20,7 @@ const Manager = "drover-nodegroup"
 // Change is one write to the object of a group. It changes the size, the list of Machines to remove and the series of
 // placeholders, all or nothing.
 type Change struct {
-	// Group is the version of the group that the change was decided on.
+	// Group is the group in the version for which the change was decided.
 	Group *model.Group
 	// Replicas is the new size.
 	Replicas int32
@@ -30,7 +30,7 @@ type Change struct {
 	Remove []*membership.Member
 	// raiseSeries is true when the placeholders of replicas without a Machine get new names.
 	raiseSeries bool
-	// Kept are Machines that the call wants to remove, but that stay because the group is at its minimum.
+	// Kept are Machines that the call asked to remove, but that stay because the group is at its minimum.
 	Kept []*membership.Member
 }
 
@@ -104,7 +104,7 @@ func (c Change) Patch(now time.Time) ([]byte, error) {
 	})
 }
 
-// nextSeries wraps around to stay non-negative.
+// nextSeries returns the series after n. After the largest number it returns 0.
 func nextSeries(n int32) int32 {
 	if n < 0 || n == 1<<31-1 {
 		return 0
@@ -112,8 +112,8 @@ func nextSeries(n int32) int32 {
 	return n + 1
 }
 
-// Landed reports whether a live object is the result of this change: it is one generation later, and drover's field manager
-// owns the written fields (CA-C62).
+// Landed reports whether a live object is the result of this change: its generation is the next one, it has the size and the
+// removals of the change, and drover's field manager owns these fields (CA-C62).
 func (c Change) Landed(live *membership.Owner) bool {
 	base := c.Group.Owner
 	if live.GetUID() != base.GetUID() || live.GetGeneration() != base.GetGeneration()+1 {

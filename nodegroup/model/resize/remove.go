@@ -16,8 +16,8 @@ type Removal struct {
 	Live  Live
 }
 
-// Live holds the results of live reads from the API server, for Machines whose nodes the autoscaler made up. The keys are UIDs
-// of Machines.
+// Live holds, by UID of the Machine, the results of live reads from the API server. They concern Machines that the autoscaler
+// believes to have no node.
 type Live struct {
 	// Gone holds the Machines that still name a Node although it was deleted.
 	Gone map[types.UID]bool
@@ -63,16 +63,16 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	lowered += replaced
 	spare -= replaced
 	lowered += min(int32(len(sel.rolled)), spare, sel.toRoll())
-	// These Machines are listed for removal without lowering the size further. So a later call that names them again, after the
-	// group has grown, does not lower the size either.
+	// All of these Machines are added to spec.removals, also those that do not lower the size. A later call that names such a
+	// Machine again, after the group has grown, then does not lower the size either.
 	c.Remove = slices.Concat(c.Remove, sel.dying, promises, sel.surplus, sel.rolled)
 	c.Replicas = g.Target - lowered
 	return c, nil
 }
 
-// replacements returns how many replacements of the dying Machines have no node yet, but at most the given number, and
-// which of these replacements are Machines. Such Machines are listed by name: otherwise, if one of them joined a moment
-// later, another Machine would be removed instead.
+// replacements returns how many replacements of the dying Machines have no node yet, at most the given number. It also returns
+// those replacements that are Machines already, so that they are removed by name. Otherwise the node of such a Machine might
+// register a moment later, and another Machine would be removed instead.
 func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	most = min(most, int32(len(sel.dying)))
 	if most <= 0 {
@@ -89,8 +89,8 @@ func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	return count, machines
 }
 
-// toRoll returns how many counted Machines of an older template the call does not name. The rollout removes these Machines in any
-// case.
+// toRoll returns the number of Machines of an older template that count in the size and that the call does not name. The rollout
+// removes these Machines in any case.
 func (sel *selection) toRoll() int32 {
 	if len(sel.rolled) == 0 {
 		return 0

@@ -10,29 +10,30 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// selection sorts the nodes of one DeleteNodes call by how they are removed.
+// selection divides the nodes of one DeleteNodes call by the way in which they are removed.
 type selection struct {
 	group *model.Group
 	// live holds the results of live reads for Machines whose nodes the autoscaler made up.
 	live Live
 	// firm are Machines with working nodes: either they are removed, or the call is refused.
 	firm []*membership.Member
-	// loose are Machines that failed, or whose node never registered. The call is accepted in any case, and these Machines
-	// lower the size only down to the minimum.
+	// loose are Machines that failed, or whose node never registered. They never make drover refuse the call. At the minimum they
+	// stay.
 	loose []*membership.Member
-	// dying are Machines that are already being deleted and do not count. They lower the size by the number of their
-	// replacements that have no node yet. If they lowered it further, a node that the call does not name would be removed.
+	// dying are Machines that are already being deleted and do not count. They lower the size by the number of their replacements
+	// that have no node yet. A lower size would remove a node that the call does not name.
 	dying []*membership.Member
-	// surplus are Machines beyond the size, which do not count either. They are removed without lowering the size.
+	// surplus are surplus Machines, which do not count in the size either. They are removed, and the size stays.
 	surplus []*membership.Member
-	// rolled are surplus Machines of a rolling update: the autoscaler does not want their replacements either. They lower the
-	// size as long as there are other counted Machines of an older template, which the rollout removes in any case.
+	// rolled are surplus Machines of a rolling update. The autoscaler does not want their replacements either, so they lower the
+	// size, by at most the number of other Machines of an older template: the rollout removes those in any case.
 	rolled []*membership.Member
 	// units are the ordinals of replicas without a Machine.
 	units map[int32]bool
 }
 
-// selectNodes sorts the nodes of a DeleteNodes call. It refuses the whole call when one node is not of this group (CA-C74).
+// selectNodes divides the nodes of a DeleteNodes call by the way in which they are removed. It refuses the whole call when one node
+// is not of this group (CA-C74).
 func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, error) {
 	sel := &selection{group: g, live: r.Live, units: map[int32]bool{}}
 	taken := map[types.UID]bool{}
@@ -106,7 +107,7 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 }
 
 // neverCame reports whether a Machine that names a Node may be removed like a Machine whose node never registered: its Node was
-// deleted, or the autoscaler is not shown the node because it has not started.
+// deleted, or the node is hidden from the autoscaler because it has not started.
 func (sel *selection) neverCame(m *membership.Member) bool {
 	if m.Node == nil {
 		return sel.live.Gone[m.UID()]

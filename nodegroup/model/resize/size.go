@@ -29,10 +29,10 @@ func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
 // Decrease is a request to take back up to -Delta replicas without a node.
 type Decrease struct{ Delta int32 }
 
-// Decide takes back replicas without a Machine first, then Machines without a node: the least advanced first, and the newest
-// first among equals. It never removes a Machine with a registered node, never refuses, and stops at the minimum (CA-C84 …
-// C87). It does not take back replicas that a rollout or a freeze keeps without a Machine: it renames their placeholders, so
-// that the autoscaler's timeout for them starts again.
+// Decide lowers the size: first by replicas that have no Machine yet, then by Machines without a node. Of these it removes the
+// least advanced first, and the newest among equals. It never removes a Machine with a registered node, never refuses, and stops
+// at the minimum (CA-C84 … C87). Replicas that have no Machine because of a rollout or a freeze stay: their placeholders get new
+// names, so that the autoscaler's timeout for them starts again.
 func (r Decrease) Decide(s *model.Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	want := -int64(r.Delta)

@@ -79,7 +79,7 @@ func TestPatchesOfAGroup(t *testing.T) {
 			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
 		}
 	})
-	t.Run("a patch that raises the largest possible series of placeholders sets it to 0", func(t *testing.T) {
+	t.Run("a patch that raises the placeholders' series beyond the largest int32 sets the series to 0", func(t *testing.T) {
 		got, err := Change{Group: g, Replicas: 2, raiseSeries: true}.Patch(pools.Noon)
 		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"placeholderSeries":0}}`
 		if err != nil || string(got) != want {

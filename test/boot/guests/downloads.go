@@ -51,7 +51,7 @@ func NewInternet(files map[string]Download) (*Internet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate just made: %w", err)
 	}
-	// The chain is the server's certificate and then the CA's.
+	// chain holds the server's certificate, followed by the CA's certificate.
 	const begin = "-----BEGIN CERTIFICATE-----"
 	return &Internet{files: files, ca: chain[bytes.LastIndex(chain, []byte(begin)):], pair: pair}, nil
 }
@@ -99,7 +99,7 @@ func (i *Internet) answer(w http.ResponseWriter, r *http.Request) int {
 	return http.StatusNotFound
 }
 
-// writeSum writes the SHA-256 of the file, followed by the file's name except for a kubelet.
+// writeSum writes the SHA-256 checksum of the file. The file's name follows, except for a kubelet, as in the published checksums.
 func (d Download) writeSum(w io.Writer, name string) error {
 	file, err := os.Open(d.Path)
 	if err != nil {

@@ -50,8 +50,8 @@ type running struct {
 	process *process
 }
 
-// niceness is added to the niceness of QEMU. An emulated guest uses every processor that it gets, and a control plane that
-// waits for a processor behind it does not answer in time: drover then fails to renew its lease and exits.
+// niceness is added to the niceness of QEMU. It leaves processor time to the control plane. Otherwise emulated guests use all
+// processors, the API server does not answer in time, and drover fails to renew its lease and exits.
 const niceness = "10"
 
 // Boot starts a guest. It returns an error if the guest's disk or network device cannot be created, or if QEMU does not

@@ -14,7 +14,8 @@ import (
 	"syscall"
 )
 
-// inside is an environment variable that is set only in the namespace: the path of the socket that leads out of it.
+// inside is the name of an environment variable that is set only in the network namespace. Its value is the path of the socket
+// through which relay connects the namespace with the outside.
 const inside = "DROVER_BOOT_RELAY"
 
 // Isolated reports whether this process is in its own network namespace.

@@ -140,7 +140,7 @@ func (n *Network) serveDHCP() error {
 	return err
 }
 
-// noResolverTag is dnsmasq's tag of guests whose resolver does not answer.
+// noResolverTag is the tag in dnsmasq's configuration for guests with NoResolver.
 const noResolverTag = "noResolverTag"
 
 // lease makes dnsmasq assign a guest its address. The host name is derived from the address, as in Neutron's DHCP.

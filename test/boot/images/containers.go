@@ -14,7 +14,7 @@ import (
 // Hello is the container image of a server that answers HTTP on port 8080 with its pod's name.
 const Hello = "localhost/hello:1"
 
-// pause holds the names that releases of containerd and Kubernetes use for the image of a pod's sandbox.
+// pause holds the names of the image for a pod's sandbox, as different releases of containerd and Kubernetes use them.
 var pause = []string{
 	"registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.8", "registry.k8s.io/pause:3.9", "registry.k8s.io/pause:3.10",
 	"registry.k8s.io/pause:3.10.1", "registry.k8s.io/pause:3.10.2", "registry.k8s.io/pause:3.11",

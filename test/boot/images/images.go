@@ -13,8 +13,8 @@ import (
 type Set struct {
 	// Kernel is the kernel for all disks. Initrd contains Ignition, for the disk Ignition; the others boot without an initrd.
 	Kernel, Initrd string
-	// Full contains the newest kubelet, containerd 2 and cloud-init. Bare contains only cloud-init. Ignition contains
-	// the same as Full, with Ignition instead of cloud-init.
+	// Full is a disk with the newest kubelet, containerd 2 and cloud-init. Bare is a disk with only cloud-init. Ignition is like
+	// Full, with Ignition instead of cloud-init.
 	Full, Bare, Ignition string
 	// Newest and Oldest are the versions of the kubelets, such as 1.37.1: that of the test control plane, and the oldest one that
 	// may join it.
@@ -116,7 +116,7 @@ func (b *builder) root() (folder, root string, err error) {
 func names(folder string) []string {
 	entries, err := scripts.ReadDir(folder)
 	if err != nil {
-		panic(err) // the file is embedded
+		panic(err) // not possible, because the file is embedded
 	}
 	var out []string
 	for _, entry := range entries {
@@ -136,7 +136,7 @@ func contents(folder string) []string {
 func content(name string) string {
 	data, err := scripts.ReadFile(name)
 	if err != nil {
-		panic(err) // the file is embedded
+		panic(err) // not possible, because the file is embedded
 	}
 	return string(data)
 }

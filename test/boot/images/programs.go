@@ -18,15 +18,15 @@ const kubernetes = "k8s.io/kubernetes"
 type module struct {
 	// version is the version without v, such as 1.37.1.
 	version string
-	// gomod and gosum are the content of go.mod and go.sum of a module that requires this version. With an empty gosum,
-	// Go asks the checksum database.
+	// gomod and gosum are the content of go.mod and go.sum of a module that requires this version. When gosum is empty, Go requests
+	// the checksums from its checksum database.
 	gomod, gosum string
 }
 
 // requirement matches the version of Kubernetes in a go.mod.
 var requirement = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v(\S+)$`)
 
-// controlPlane returns the module that the test control plane is built from, whose packages are in Go's build cache.
+// controlPlane returns the module from which the test control plane is built. Go's build cache already has its packages.
 func controlPlane() (module, error) {
 	folder := filepath.Join(source(), "..", "..", "kube", "controlplane")
 	gomod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
@@ -50,7 +50,7 @@ func source() string {
 // staging matches the modules that Kubernetes' go.mod replaces with folders of its own repository.
 var staging = regexp.MustCompile(`(?m)^\s*(k8s\.io/\S+) => \./staging/`)
 
-// release returns the module of a published version, such as 1.34.4. Its staging modules are published as 0.34.4.
+// release returns the module of a published version, such as 1.34.4. The modules in its staging folder are published as v0.34.4.
 func (b *builder) release(version string) (module, error) {
 	files, err := b.download(kubernetes + "@v" + version)
 	if err != nil {
@@ -107,7 +107,7 @@ func (b *builder) kubelet(m module) (string, error) {
 
 // ignition returns the path of the program ignition. It is linked with libblkid of this machine; the guests have the same library.
 func (b *builder) ignition() (string, error) {
-	// Flatcar uses the same build flags, because its files have no SELinux labels.
+	// As in Flatcar's build, Ignition does not set SELinux labels, because the image uses none.
 	const own = "github.com/coreos/ignition/v2/internal/"
 	ldflags := "-s -w -X " + own + "distro.selinuxRelabel=false -X " + own + "version.Raw=" + strings.TrimPrefix(ignitionVersion, "v")
 	dir, err := b.cached("ignition-"+ignitionVersion, []string{ldflags}, func(dir string) error {

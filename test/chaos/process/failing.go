@@ -12,7 +12,7 @@ import (
 // Failing makes calls of a process fail while the process continues. A process that starts later may share the
 // Failing.
 type Failing struct {
-	// At is the first call that fails. Its field After is ignored.
+	// At is the first call that fails. The field After of At is ignored.
 	At Point
 	// How is the way in which the call fails.
 	How Failure
@@ -45,7 +45,7 @@ func (f *Failing) answer(p Point, c call) (answered func() (*http.Response, erro
 	return func() (*http.Response, error) { return f.How.answer(c) }, true
 }
 
-// concerns reports whether the lasting failure also applies to the named call.
+// concerns reports whether a lasting failure also applies to calls with this name.
 func (f *Failing) concerns(name string) bool {
 	switch f.How.scope {
 	case sameCall:

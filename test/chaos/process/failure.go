@@ -40,12 +40,12 @@ type Failure struct {
 	// Retry-After header.
 	Rest  time.Duration
 	scope scope
-	// fits reports whether the named call can fail in this way.
+	// fits reports whether a call with this name can fail in this way.
 	fits   func(name string) bool
 	answer func(call) (*http.Response, error)
 }
 
-// Fits reports whether the named call can fail in this way.
+// Fits reports whether a call with this name can fail in this way.
 func (f *Failure) Fits(name string) bool { return f.fits(name) }
 
 // call is a call that is about to fail.

@@ -27,7 +27,7 @@ type StaleLeader struct {
 // lease is the state of the lease as the process sees it.
 type lease struct {
 	mu sync.Mutex
-	// renewed is the time of the lease's last renewal. It is zero while the process still renews the lease. resumed is the time at which a
+	// renewed is when the process last renewed the lease that it has lost; zero while it still renews the lease. resumed is when a
 	// paused process continues.
 	renewed, resumed time.Time
 }

@@ -28,9 +28,10 @@ func (p Point) String() string {
 // errDead is the error of every call of a process that has died.
 var errDead = errors.New("this process is dead")
 
-// life is the state that both transports of a process share: its calls, and whether it is alive.
+// life is the state of a process that its transports to the cloud and to the cluster share: the process's calls, and whether it is
+// alive.
 type life struct {
-	// crash is the fault point, or nil if there is none. With stale set, the process only loses its lease there.
+	// crash is the fault point, or nil if there is none. There the process dies; when stale is set, it only loses its lease.
 	crash *Point
 	stale *StaleLeader
 	lease lease
@@ -40,7 +41,7 @@ type life struct {
 	mu    sync.Mutex
 	calls []Point
 	count map[string]int
-	// dead is true once the process makes no calls any more. lost is true once it has no lease; it may still run.
+	// dead is true once the process makes no calls any more. lost is true once the process has lost its lease; it may still run.
 	dead, lost bool
 	// left is the number of calls until the process dies. 0 means no limit.
 	left int
@@ -98,7 +99,7 @@ func (l *life) finish(p Point) error {
 	return nil
 }
 
-// diedAt reports whether the process died at its fault point before this call.
+// diedAt reports whether the process is dead and p is the fault point at which it died.
 func (l *life) diedAt(p Point) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

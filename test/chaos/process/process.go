@@ -42,8 +42,8 @@ type Options struct {
 	Calls int
 	// Stale makes the process lose its lease at Crash instead of dying.
 	Stale *StaleLeader
-	// HoldBack is the delay of a create call before which the process dies: the call arrives at the cloud this long
-	// after the crash. 0 means that it never arrives.
+	// HoldBack delays the create call at the fault point: the process dies when it sends the call, and the call arrives at the
+	// cloud this long after the crash. 0 means that the call never arrives.
 	HoldBack time.Duration
 	// Failing makes calls fail. Nil means that no call fails.
 	Failing *Failing

@@ -120,7 +120,7 @@ func (t transport) holdBack(r *http.Request, name string) {
 	})
 }
 
-// shortWatch replaces the timeout of a watch, which client-go chooses at random.
+// shortWatch returns the request of a watch with a fixed timeout, because client-go chooses a random one.
 func shortWatch(r *http.Request) *http.Request {
 	query := r.URL.Query()
 	query.Set("timeoutSeconds", strconv.Itoa(300+len(r.URL.Path)))

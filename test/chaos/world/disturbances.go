@@ -12,30 +12,31 @@ type Disturbance struct {
 	Rest time.Duration
 	// Settle is the longest delay between the write of a change and the delivery of its event.
 	Settle time.Duration
-	// reach is how long after its beginning the disturbance affects changes.
+	// reach is how long the disturbance lasts: it affects the changes that are written within that time of its beginning.
 	reach time.Duration
-	// others is true when the disturbance affects all kinds except the one that it is about.
+	// others is true when the disturbance affects all kinds of objects except the kind that is chosen for it.
 	others bool
-	// lag returns the delay of the event of a change. Nil means that no event is late. about is the kind that the
-	// disturbance is about, kind is the kind of the change, and written is the time from the beginning of the
-	// disturbance to the change.
+	// lag returns the delay of the event of a change. Nil means that no event is late. about is the kind that is chosen for the
+	// disturbance, kind is the kind of the changed object, and written is the time from the beginning of the disturbance to the
+	// change.
 	lag func(about, kind string, written time.Duration) time.Duration
-	// disturb, unless nil, is called when the duration after has passed since the beginning. kind is the kind that the disturbance is
-	// about.
+	// disturb is called when the time in after has passed since the beginning of the disturbance. kind is the kind that is chosen
+	// for the disturbance. Nil means that no function is called.
 	disturb func(w *World, kind string)
 	after   time.Duration
 }
 
 const (
-	// gap is how long a watch is interrupted before its history is lost. When one kind is ahead, gap is also the delay of the other kinds.
-	// between is the additional delay of each of lastKinds after the previous one.
+	// gap is how long a watch is interrupted before its history is lost. When the events of one kind are delivered before those of
+	// the other kinds, gap is also the delay of the other kinds. between is the additional delay of each kind in lastKinds after
+	// the previous one.
 	gap     = 30 * time.Second
 	between = 2 * time.Second
-	// again is how long an informer takes to watch again.
+	// again is how long an informer takes to start a watch again after the watch has ended.
 	again = 5 * time.Second
 )
 
-// lastKinds are the kinds whose events are delivered last when another kind is ahead, in this order.
+// lastKinds are the kinds whose events ahead delivers last, in this order.
 var lastKinds = []string{"nodes", "machines", "machinesets", "machinedeployments"}
 
 // Disturbances returns all ways in which watches fail.
@@ -58,7 +59,7 @@ func Disturbances() []Disturbance {
 	}
 }
 
-// late returns a disturbance that delivers all events of d at its end.
+// late returns a disturbance that lasts for d and delivers all its events at its end.
 func late(name string, d time.Duration) Disturbance {
 	return Disturbance{
 		Name: name, Rest: d, Settle: d, reach: d,
@@ -66,8 +67,7 @@ func late(name string, d time.Duration) Disturbance {
 	}
 }
 
-// only returns a function that delays the events of the kind that the disturbance is about by the result of lag. Events of other kinds have
-// no delay.
+// only returns a function that delays the events of the kind about by the result of lag, and does not delay events of other kinds.
 func only(lag func(written time.Duration) time.Duration) func(about, kind string, written time.Duration) time.Duration {
 	return func(about, kind string, written time.Duration) time.Duration {
 		if kind != about {
@@ -77,7 +77,8 @@ func only(lag func(written time.Duration) time.Duration) func(about, kind string
 	}
 }
 
-// ahead returns the delay of the events of all kinds except one. They are delivered one kind after the other.
+// ahead returns the delay of an event. Events of the kind about have no delay. Those of the other kinds are delivered later, one
+// kind after the other.
 func ahead(about, kind string, written time.Duration) time.Duration {
 	if kind == about {
 		return 0
@@ -86,7 +87,8 @@ func ahead(about, kind string, written time.Duration) time.Duration {
 	return gap + time.Duration(place)*between - written
 }
 
-// Concerns reports whether a disturbance of kind that begins with the first of these steps affects a watched kind.
+// Concerns reports whether a disturbance for the kind affects any of these steps whose kind drover watches, when the disturbance
+// begins with the first step.
 func (d *Disturbance) Concerns(kind string, steps []Step, watched []string) bool {
 	for _, s := range steps {
 		if s.At.Sub(steps[0].At) > d.reach {

@@ -25,9 +25,9 @@ func (w *World) Ours() sim.Left {
 	return sim.Left{Servers: mine(all.Servers), Ports: mine(all.Ports), FloatingIPs: mine(all.FloatingIPs), Volumes: mine(all.Volumes)}
 }
 
-// isComplete reports whether o holds n servers, each with one port, one floating IP and one volume. A late create call
-// may leave one more port or floating IP. That has drover's owner tag, so the orphan collector deletes it. A server
-// created by a late call fails because its port is gone, and is deleted with its Machine at the latest.
+// isComplete reports whether o holds n servers, each with one port, one floating IP and one volume. A late create call may leave
+// one more port or floating IP, which the orphan collector deletes. A server created by a late call fails because its port is gone,
+// and is deleted with its Machine at the latest.
 func (w *World) isComplete(o sim.Left, n int) bool {
 	most := n
 	if w.LateCreates {
@@ -100,9 +100,9 @@ func (w *World) CheckUnrelated() error {
 	return nil
 }
 
-// CheckCreates returns an error unless the number of created servers is between n and n+spare, and not more ports and floating IPs were
-// created than n+spare. Ports that were replaced after a create in doubt do not count. spare allows for servers that a set creates before
-// it sees its own deletion.
+// CheckCreates returns an error unless the number of created servers is between n and n+spare, and not more ports and floating IPs
+// were created than n+spare. Ports that were replaced after a create in doubt do not count. spare allows for further servers, for
+// example those that a set creates before it sees its own deletion.
 func (w *World) CheckCreates(n, spare int) error {
 	made := map[string]int{"POST /servers": -2, "POST /ports": -2, "POST /floatingips": -2}
 	for _, call := range w.Cloud.Calls() {

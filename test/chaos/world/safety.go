@@ -33,10 +33,10 @@ const (
 // definition is the GroupVersionKind of a CustomResourceDefinition.
 var definition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// safety records the Nodes that were made unhealthy, and the Machines that were removed by force.
+// safety records the Nodes that the test made unhealthy, and the Machines that it removed together with their finalizers.
 type safety struct {
 	mu sync.Mutex
-	// unhealthy holds the servers whose Nodes are unhealthy. stopped holds those servers among them whose kubelets were stopped.
+	// unhealthy holds the servers whose Nodes are unhealthy. stopped holds those of these servers whose kubelets were stopped.
 	unhealthy, stopped map[string]bool
 	// orphaned holds the Machines that were removed while their servers stayed.
 	orphaned map[types.UID]bool
@@ -48,7 +48,8 @@ func newSafety() safety {
 	return safety{unhealthy: map[string]bool{}, stopped: map[string]bool{}, orphaned: map[types.UID]bool{}, replaced: map[types.UID]time.Time{}}
 }
 
-// createDefinitions creates the CustomResourceDefinitions, which the orphan collector looks for, and the ConfigMap of the cluster ID.
+// createDefinitions creates what the orphan collector requires: drover's CustomResourceDefinitions, and the ConfigMap with the
+// cluster ID.
 func (w *World) createDefinitions() error {
 	for _, name := range []string{"machines", "machinesets", "machinedeployments"} {
 		crd := &unstructured.Unstructured{}
@@ -236,7 +237,7 @@ func (s *safety) replacements() map[types.UID]time.Time {
 	return all
 }
 
-// noteReplaced records when an unhealthy Machine was deleted.
+// noteReplaced records that a Machine has just been deleted, if it is unhealthy.
 func (w *World) noteReplaced(name string) error {
 	var m v1alpha1.Machine
 	if err := w.Admin.Get(w.Context, types.NamespacedName{Namespace: Namespace, Name: name}, &m); err != nil {

@@ -38,8 +38,8 @@ func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.Machi
 	return set, d
 }
 
-// controller returns the object in all that is the controller of the given object. It returns nil when there is none, or when
-// the controller is being deleted.
+// controller returns the controller of an object, which it looks up in all. It returns nil when there is none, or when the
+// controller is being deleted.
 func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *T {
 	ref := metav1.GetControllerOf(of)
 	for i := range all {
@@ -50,8 +50,7 @@ func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *
 	return nil
 }
 
-// living returns the names of the Machines for which fits returns true, if they are neither being deleted nor named in
-// removals.
+// living returns the names of the living Machines for which fits returns true. It ignores Machines without a set.
 func (s sizes) living(fits func(*v1alpha1.Machine, *v1alpha1.MachineSet, *v1alpha1.MachineDeployment) bool) (names []string) {
 	for i := range s.machines {
 		m := &s.machines[i]

@@ -70,7 +70,7 @@ func (w *World) addVolume() error {
 // storage is the state of the simulated kube-controller-manager.
 type storage struct {
 	mu sync.Mutex
-	// leaving is the time at which the first Machine was deleted.
+	// leaving is the time of the first call of RecordDeletion.
 	leaving time.Time
 	// used is the time at which a pod last used the volume.
 	used time.Time
@@ -92,7 +92,7 @@ func (s *storage) busy() bool {
 	return s.leaving.IsZero() || time.Since(s.leaving) <= busyTime
 }
 
-// note records an error of the world itself.
+// note records an error of the simulated cluster itself, unless the world is being closed.
 func (w *World) note(err error) {
 	if w.Context.Err() == nil {
 		w.teardown.note(err)

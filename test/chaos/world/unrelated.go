@@ -23,7 +23,7 @@ const unrelatedNode = "other"
 // unrelated holds the resources that drover must not touch, in the state in which they were created.
 type unrelated struct {
 	session *member.Session
-	// ids holds the IDs of all unrelated cloud resources. rows holds the cloud's representation of each.
+	// ids holds the IDs of all unrelated cloud resources. rows holds, by ID, each resource as the cloud returned it.
 	ids  map[string]bool
 	rows map[string]string
 	// kube holds the resource versions of unrelated objects in the cluster.
@@ -85,7 +85,8 @@ func placeUnrelated(w *World) (unrelated, error) {
 	for id := range u.rows {
 		u.ids[id] = true
 	}
-	// The orphan collector has already annotated this Node as one without a Machine.
+	// The orphan collector marks a Node without a Machine by this annotation. The Node has it already, so drover has no reason to
+	// write to the Node.
 	nobodys := map[string]string{v1alpha1.AnnotationUnmanaged: "true"}
 	for _, o := range []client.Object{
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: unrelatedNode, Annotations: nobodys}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(u.ids)))}},

@@ -19,9 +19,9 @@ type Step struct {
 
 // DisturbedWatch disturbs drover's watches, starting with a given change.
 type DisturbedWatch struct {
-	// From is the revision of the first affected change.
+	// From is the revision of the first change that the disturbed watches do not deliver as usual.
 	From uint64
-	// Resource is the plural name of the kind that the disturbance is about.
+	// Resource is the plural name of the kind that is chosen for the disturbance.
 	Resource string
 	How      Disturbance
 }
@@ -42,7 +42,7 @@ func newWatches(w *World, t *DisturbedWatch) *watches {
 	return &watches{world: w, disturbed: t, started: make(chan struct{})}
 }
 
-// changed records a change, and begins the disturbance when it is the first affected one.
+// changed records a change of an object, and begins the disturbance when the change is the first that the disturbance affects.
 func (o *watches) changed(resource string, revision uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +63,7 @@ func (o *watches) lag(resource string, written time.Time) time.Duration {
 	return max(0, o.disturbed.How.lag(o.disturbed.Resource, resource, written.Sub(o.begun)))
 }
 
-// run disturbs the watches themselves, if the disturbance does more than delay events.
+// run calls the function disturb of the disturbance when it is due, if there is such a function.
 func (o *watches) run() {
 	if o.disturbed == nil || o.disturbed.How.disturb == nil {
 		return

@@ -18,7 +18,8 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// RoundTripper returns a transport whose requests are made by this user; see [Server.Config].
+// RoundTripper returns a transport that sends requests as the user with this name and these groups; see
+// [Server.Config].
 func (s *Server) RoundTripper(name string, groups ...string) http.RoundTripper {
 	return door{server: s, user: registry.User{Name: name, Groups: groups}}
 }
@@ -64,7 +65,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// encoded returns the bytes of an answer. A record is stored in encoded form.
+// encoded returns an answer's content as JSON. The content of a stored object is already encoded.
 func encoded(content any) ([]byte, error) {
 	switch c := content.(type) {
 	case *store.Record:

@@ -21,7 +21,7 @@ import (
 )
 
 var builtins = []operations{
-	{"a create keeps the status of a Node, and later only a write to /status changes the status", func(s *script) {
+	{"a Node can be created with a status, and later only a write to /status changes the status", func(s *script) {
 		n := s.create("a Node", s.object("v1", "Node", s.namespace+"-node", `{"metadata":{"labels":{"a":"b"}},"spec":{"providerID":"openstack:///1","taints":[{"key":"t","effect":"NoSchedule"}]},"status":{"capacity":{"cpu":"2"}}}`))
 		s.say("capacity %v", n.Object["status"].(map[string]any)["capacity"])
 		s.patch("status by the main path", n, types.MergePatchType, `{"metadata":{"annotations":{"x":"1"}},"status":{"capacity":{"cpu":"3"}}}`)
@@ -43,7 +43,7 @@ var builtins = []operations{
 		lease.SetResourceVersion("")
 		s.update("without a version", lease)
 	}},
-	{"a request with a valid bootstrap token has the token's user and groups", func(s *script) {
+	{"a request with a valid bootstrap token is made as the token's user and groups", func(s *script) {
 		s.token("tokena", time.Hour)
 		s.token("tokenb", -time.Hour)
 		for _, bearer := range []string{"tokena.0123456789abcdef", "tokena.0123456789abcdee", "tokenb.0123456789abcdef", "nobody.0123456789abcdef"} {
@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction is counted by its budget, and refused when the budget is used up or the pod has two budgets (F-22)", func(s *script) {
+	{"an eviction uses up its disruption budget, and is refused when none is left or the pod has two budgets (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -109,7 +109,7 @@ var builtins = []operations{
 }
 
 var reads = []operations{
-	{"a list selects by labels and fields, sorted by name, in pages", func(s *script) {
+	{"a list can be filtered by labels and fields, is sorted by name, and is returned in pages", func(s *script) {
 		for _, name := range []string{"c", "a", "b"} {
 			m := s.machine(name)
 			m.SetLabels(map[string]string{"n": name, "all": "yes"})
@@ -124,7 +124,7 @@ var reads = []operations{
 		s.list("a page", gvk, client.Limit(2))
 		s.list("none", gvk, client.MatchingLabels{"n": "z"})
 	}},
-	{"a request for metadata returns only metadata", func(s *script) {
+	{"a request for the metadata of objects returns only their metadata", func(s *script) {
 		s.create("one", s.machine("a"))
 		s.create("another", s.machine("b"))
 		s.metadata("of one", s.machine("a"))
@@ -132,7 +132,7 @@ var reads = []operations{
 		s.metadataList("of all", s.machine("").GroupVersionKind())
 		s.metadataList("of one", s.machine("").GroupVersionKind(), client.MatchingFields{"metadata.name": "b"})
 	}},
-	{"a list selects pods by their node", func(s *script) {
+	{"a list of pods can be filtered by their node", func(s *script) {
 		s.pod("a", "one", "Running")
 		s.pod("b", "two", "Running")
 		s.list("of one node", corev1.SchemeGroupVersion.WithKind("Pod"), client.MatchingFields{"spec.nodeName": "one"})
@@ -182,7 +182,7 @@ var reads = []operations{
 // The cases use owners and dependents of built-in kinds, because the real garbage collector discovers other kinds only
 // half a minute after its start.
 var collections = []operations{
-	{"dependents are deleted after their owner", func(s *script) {
+	{"dependents are deleted after their owner in background deletion", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))
 		grandchild := s.create("its dependent's", s.owned("grandchild", false, child))
@@ -232,7 +232,7 @@ var collections = []operations{
 		s.delete("the second", two)
 		s.eventually("the dependent goes", child, gone)
 	}},
-	{"an object whose owner does not exist is deleted", func(s *script) {
+	{"the garbage collector deletes an object whose owner does not exist", func(s *script) {
 		owner := s.configMap("never", "")
 		owner.SetUID("11111111-2222-4333-8444-555555555555")
 		s.eventually("the dependent goes", s.create("one of nobody", s.owned("child", false, owner)), gone)

@@ -112,7 +112,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch from a change that is over an hour old and followed by many others is refused as expired", func(t *testing.T) {
+	t.Run("a watch from a resource version over an hour old is refused as expired when many changes followed", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "first")
 			first, err := w.client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
@@ -153,7 +153,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a delayed watch ends at its timeout", func(t *testing.T) {
+	t.Run("a watch ends at its timeout although its changes are delayed for longer", func(t *testing.T) {
 		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
 			begin := time.Now()

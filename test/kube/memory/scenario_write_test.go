@@ -26,7 +26,7 @@ func (s *script) configMap(name, rest string) *unstructured.Unstructured {
 }
 
 var writes = []operations{
-	{"a create sets name, generation and managed fields", func(s *script) {
+	{"creating an object sets its name, generation and managed fields", func(s *script) {
 		s.create("a Machine", s.machine("m"))
 		s.create("it again", s.machine("m"))
 		nameless := s.machine("")
@@ -49,14 +49,14 @@ var writes = []operations{
 		}
 		s.say("%d names", len(names))
 	}},
-	{"unknown fields are pruned unless the schema preserves them", func(s *script) {
+	{"unknown fields of a new object are dropped unless the schema preserves them", func(s *script) {
 		m := s.machine("m")
 		m.Object["extra"] = "x"
 		_ = unstructured.SetNestedField(m.Object, "x", "spec", "extra")
 		_ = unstructured.SetNestedField(m.Object, "kept", "spec", "providerSpec", "value", "cloudProviderSpec", "extra")
 		s.create("a Machine with unknown fields", m)
 	}},
-	{"an update from an earlier resource version is refused", func(s *script) {
+	{"an update with a resource version older than the object's is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		stale := m.DeepCopy()
 		m.SetLabels(map[string]string{"x": "1"})
@@ -101,7 +101,7 @@ var writes = []operations{
 		s.patch("nothing into what was not there", m, types.MergePatchType, of(`{"deep":{"a":null,"b":{"c":null,"d":1.5,"e":1e3}},"list":[{"x":null,"y":[{"z":null}]},[{"x":null}],null,1]}`))
 		s.patch("an object over a value, a value over an object", m, types.MergePatchType, of(`{"flavor":{"a":1},"deep":"x"}`))
 	}},
-	{"a JSON patch changes the field at its path, and is refused when its test fails", func(s *script) {
+	{"a JSON patch changes the field at its path, and is refused when its test operation fails", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.patch("a field", m, types.JSONPatchType, `[{"op":"replace","path":"/spec/versions/kubelet","value":"1.33.9"}]`)
 		s.patch("a test that fails", m, types.JSONPatchType, `[{"op":"test","path":"/spec/versions/kubelet","value":"9"}]`)
@@ -118,7 +118,7 @@ var writes = []operations{
 }
 
 var applies = []operations{
-	{"an apply creates, changes, and removes fields that its manager leaves out", func(s *script) {
+	{"a server-side apply sets the fields in it, and removes those that its field manager now leaves out", func(s *script) {
 		s.apply("a new Machine", "alice", s.machine("m"))
 		with := s.machine("m")
 		with.SetLabels(map[string]string{"a": "1"})
@@ -132,7 +132,7 @@ var applies = []operations{
 		s.apply("without them again", "alice", s.machine("m"))
 		s.get("what is left", other)
 	}},
-	{"an apply of a field of another manager is a conflict, unless forced", func(s *script) {
+	{"a server-side apply of another manager's field is refused with a conflict unless it is forced", func(s *script) {
 		s.apply("a Machine", "alice", s.machine("m"))
 		other := s.object(api, "Machine", "m", `{"spec":{"versions":{"kubelet":"1.33.7"}}}`)
 		s.apply("another's value", "bob", other)
@@ -140,7 +140,7 @@ var applies = []operations{
 		s.patch("a merge patch over it", other, types.MergePatchType, `{"spec":{"versions":{"kubelet":"1.33.8"}}}`, client.FieldOwner("carol"))
 		s.apply("the first again", "alice", s.machine("m"))
 	}},
-	{"an apply with a wrong UID or an earlier resource version is refused", func(s *script) {
+	{"a server-side apply with a wrong UID or an old resource version is refused", func(s *script) {
 		m := s.apply("a Machine", "alice", s.machine("m"))
 		stale := s.machine("m")
 		stale.SetResourceVersion("1")
@@ -155,13 +155,13 @@ var applies = []operations{
 		unborn.SetUID(m.GetUID())
 		s.apply("of a missing object, with a UID", "alice", unborn)
 	}},
-	{"an apply without a field manager or with managed fields is refused", func(s *script) {
+	{"a server-side apply without a field manager or with managed fields is refused", func(s *script) {
 		raw := `{"apiVersion":"` + api + `","kind":"Machine","metadata":{"name":"m"}}`
 		s.patch("without a manager", s.machine("m"), types.ApplyPatchType, raw)
 		m := s.apply("a Machine", "alice", s.machine("m"))
 		s.apply("with managed fields", "alice", m)
 	}},
-	{"an apply merges list maps by key, and replaces atomic lists as a whole", func(s *script) {
+	{"a server-side apply merges the entries of a list by their keys", func(s *script) {
 		set := s.set("s")
 		removal := func(name string) string {
 			return `{"name":"` + name + `","uid":"u","time":"2026-01-01T00:00:00Z"}`
@@ -176,7 +176,7 @@ var applies = []operations{
 }
 
 var statuses = []operations{
-	{"an update of /status changes only the status, and no other update does, for a kind with a status subresource", func(s *script) {
+	{"for a kind with a status subresource, a write to /status changes only the status, and no other write does", func(s *script) {
 		born := s.set("s")
 		_ = unstructured.SetNestedField(born.Object, int64(7), "status", "replicas")
 		set := s.create("a set with a status", born)
@@ -185,7 +185,7 @@ var statuses = []operations{
 		s.patchStatus("with nothing new", set, types.MergePatchType, `{"status":{"replicas":4}}`)
 		s.get("it", set)
 	}},
-	{"an apply of the status has a field manager of its own", func(s *script) {
+	{"a server-side apply to /status has its own entry in the managed fields", func(s *script) {
 		set := s.create("a set", s.set("s"))
 		status := func(n string) string {
 			return `{"apiVersion":"` + api + `","kind":"MachineSet","metadata":{"name":"s"},"status":` + n + `}`
@@ -205,14 +205,14 @@ var statuses = []operations{
 }
 
 var deletions = []operations{
-	{"the second delete of an object is refused", func(s *script) {
+	{"deleting an object that was deleted before is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.delete("it", m)
 		s.delete("it again", m)
 		s.get("it", m)
 		s.create("one of the same name", s.machine("m"))
 	}},
-	{"a delete with a wrong UID or an earlier resource version is refused", func(s *script) {
+	{"a delete with a wrong UID or an old resource version is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		wrong := types.UID("11111111-2222-4333-8444-555555555555")
 		s.delete("with another's UID", m, client.Preconditions{UID: &wrong})

@@ -53,8 +53,8 @@ type Options struct {
 // Catalog is a set of kinds. It is immutable, and several servers may share it.
 type Catalog = catalog.Catalog
 
-// NewCatalog returns a catalog of the built-in kinds and of the kinds that the CustomResourceDefinitions among the
-// objects define. It returns an error if it cannot read one of these.
+// NewCatalog returns a catalog of the built-in kinds, and of the kinds that the CustomResourceDefinitions among the
+// objects define. It returns an error if it cannot read one of these CustomResourceDefinitions.
 func NewCatalog(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	return catalog.New(objects...)
 }
@@ -92,13 +92,13 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Config returns the client configuration of a user who may do everything. With an empty name the user is the one of
-// the request's bearer token, which must be a bootstrap token.
+// Config returns a client configuration for a user with all permissions. When the name is empty, the user follows
+// from the bootstrap token in each request.
 func (s *Server) Config(user string, groups ...string) *rest.Config {
 	return s.ConfigOver(s.RoundTripper(user, groups...))
 }
 
-// ConfigOver returns a client configuration with a RoundTripper that wraps one of the server's.
+// ConfigOver returns a client configuration with the transport rt, which wraps a RoundTripper of this server.
 func (s *Server) ConfigOver(rt http.RoundTripper) *rest.Config {
 	return &rest.Config{
 		Host: Host, Transport: rt, QPS: -1,
@@ -106,7 +106,7 @@ func (s *Server) ConfigOver(rt http.RoundTripper) *rest.Config {
 	}
 }
 
-// Revision is the number of the newest change. While the number stays the same, nothing has changed.
+// Revision returns the number of the newest change. It stays the same while no object changes.
 func (s *Server) Revision() (revision uint64) {
 	s.store.Do(func() { revision = s.store.Newest() })
 	return revision

@@ -28,7 +28,7 @@ type watch struct {
 	// until is the time at which the server ends the watch. Zero means never.
 	until time.Time
 
-	// bell signals new events. closed ends the reading; either side may close it.
+	// bell signals new events. closed is closed when the client or the server ends the watch.
 	bell   chan struct{}
 	closed chan struct{}
 	once   sync.Once
@@ -130,7 +130,7 @@ func (w *watch) next(p []byte) (n int, due time.Time) {
 	return n, due
 }
 
-// gather turns the events that are due into frames.
+// gather encodes the events that are due, and returns the time at which the next event is due or the watch ends.
 func (w *watch) gather() (due time.Time) {
 	for _, e := range w.server.store.Since(w.kind, w.seen) {
 		if at := e.At.Add(w.lag(e.At)); at.After(time.Now()) {
@@ -153,7 +153,8 @@ func (w *watch) lag(written time.Time) time.Duration {
 	return w.server.options.Lag(w.user, w.kind.Plural, written)
 }
 
-// tell appends one event as the watch's selectors show it.
+// tell encodes one event. An object that begins to match the watch's selectors is ADDED, and an object that no longer
+// matches is DELETED.
 func (w *watch) tell(e store.Event) {
 	is := !e.Gone && w.match(e.Record.Object)
 	was := e.Previous != nil && w.match(e.Previous.Object)
@@ -204,7 +205,7 @@ func (w *watch) ended() error {
 	return io.EOF
 }
 
-// Watched returns the kind that is followed.
+// Watched returns the kind of the watched objects.
 func (w *watch) Watched() *catalog.Kind { return w.kind }
 
 // Seen returns the newest revision that the watch has processed.

@@ -11,9 +11,9 @@ func TestTheErrorNamesAnInvalidArgument(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an argument that is not a flag": {[]string{"etcd"}, `unexpected argument "etcd"`},
-		"an unknown flag":                {[]string{"-fast"}, "flag provided but not defined: -fast"},
-		"an unknown component":           {[]string{"-with", "kwok,kubelet"}, `unknown component "kubelet"`},
+		"the error names an argument that is not a flag": {[]string{"etcd"}, `unexpected argument "etcd"`},
+		"the error names an unknown flag":                {[]string{"-fast"}, "flag provided but not defined: -fast"},
+		"the error names an unknown component":           {[]string{"-with", "kwok,kubelet"}, `unknown component "kubelet"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

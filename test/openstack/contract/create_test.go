@@ -7,7 +7,7 @@ import (
 )
 
 var createRows = []row{
-	{"a server has everything that drover requests", nothing, everythingAskedFor},
+	{"a server has all properties that drover requests for it", nothing, everythingAskedFor},
 	{"user data may have 65535 characters in base64, and a GET of the server does not show it", nothing, func(b *bench) {
 		data := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 49149)))
 		id := b.boot(wish{fields: doc{"user_data": data}})
@@ -98,31 +98,31 @@ var refusals = []struct {
 	wish  wish
 	texts []string
 }{
-	{"flavor", wish{fields: doc{"flavorRef": nowhere}}, []string{"Flavor " + nowhere + " could not be found."}},
-	{"image", wish{fields: doc{"imageRef": nowhere}}, []string{"Can not find requested image"}},
-	{"image that is not a UUID", wish{fields: doc{"imageRef": "nonsense"}}, []string{"imageRef", "'nonsense' is not valid under any of the given schemas"}},
-	{"key pair", wish{fields: doc{"key_name": "no-such-key"}}, []string{"Invalid key_name provided."}},
-	{"network", wish{fields: doc{"networks": []doc{{"uuid": nowhere}}}}, []string{"Network " + nowhere + " could not be found."}},
-	{"port", wish{fields: doc{"networks": []doc{{"port": nowhere}}}}, []string{"Port id " + nowhere + " could not be found."}},
-	{"zone", wish{fields: doc{"availability_zone": "nowhere"}}, []string{"The requested availability zone is not available"}},
-	{"server group", wish{hints: doc{"group": nowhere}}, []string{"Instance group " + nowhere + " could not be found."}},
-	{"server group that is not a UUID", wish{hints: doc{"group": "nonsense"}}, []string{"'nonsense' is not a 'uuid'"}},
-	{"user data that is not base64", wish{fields: doc{"user_data": "abc"}}, []string{"is not a 'base64'"}},
-	{"user data that is too long", wish{fields: doc{"user_data": strings.Repeat("x", 65536)}}, []string{"user_data", "is too long"}},
-	{"a metadata value that is too long", wish{fields: doc{"metadata": doc{"k": strings.Repeat("x", 256)}}}, []string{"is too long"}},
-	{"a metadata key with a slash", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
-	{"a tag with a comma", wish{version: "2.52", fields: doc{"tags": []string{"a,b"}}}, []string{"a,b"}},
-	{"tags below microversion 2.52", wish{version: "2.51", fields: doc{"networks": "none", "tags": []string{"a"}}}, []string{"Additional properties are not allowed ('tags' was unexpected)"}},
-	{"a field that does not exist", wish{fields: doc{"flaverRef": "x"}}, []string{"Additional properties are not allowed ('flaverRef' was unexpected)"}},
-	{"no name", wish{fields: doc{"name": ""}}, []string{"name"}},
-	{"a name that is too long", wish{fields: doc{"name": strings.Repeat("x", 256)}}, []string{"is too long"}},
-	{"no networks from 2.37 on", wish{version: "2.37", fields: doc{"networks": nil}}, []string{"'networks' is a required property"}},
+	{"a server with an unknown flavor is refused", wish{fields: doc{"flavorRef": nowhere}}, []string{"Flavor " + nowhere + " could not be found."}},
+	{"a server with an unknown image is refused", wish{fields: doc{"imageRef": nowhere}}, []string{"Can not find requested image"}},
+	{"a server with an image ID that is not a UUID is refused", wish{fields: doc{"imageRef": "nonsense"}}, []string{"imageRef", "'nonsense' is not valid under any of the given schemas"}},
+	{"a server with an unknown key pair is refused", wish{fields: doc{"key_name": "no-such-key"}}, []string{"Invalid key_name provided."}},
+	{"a server with an unknown network is refused", wish{fields: doc{"networks": []doc{{"uuid": nowhere}}}}, []string{"Network " + nowhere + " could not be found."}},
+	{"a server with an unknown port is refused", wish{fields: doc{"networks": []doc{{"port": nowhere}}}}, []string{"Port id " + nowhere + " could not be found."}},
+	{"a server with an unknown zone is refused", wish{fields: doc{"availability_zone": "nowhere"}}, []string{"The requested availability zone is not available"}},
+	{"a server with an unknown server group is refused", wish{hints: doc{"group": nowhere}}, []string{"Instance group " + nowhere + " could not be found."}},
+	{"a server with a server group ID that is not a UUID is refused", wish{hints: doc{"group": "nonsense"}}, []string{"'nonsense' is not a 'uuid'"}},
+	{"a server with user data that is not base64 is refused", wish{fields: doc{"user_data": "abc"}}, []string{"is not a 'base64'"}},
+	{"a server with user data that is too long is refused", wish{fields: doc{"user_data": strings.Repeat("x", 65536)}}, []string{"user_data", "is too long"}},
+	{"a server with a metadata value that is too long is refused", wish{fields: doc{"metadata": doc{"k": strings.Repeat("x", 256)}}}, []string{"is too long"}},
+	{"a server with a metadata key with a slash is refused", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
+	{"a server with a tag with a comma is refused", wish{version: "2.52", fields: doc{"tags": []string{"a,b"}}}, []string{"a,b"}},
+	{"a server with tags below microversion 2.52 is refused", wish{version: "2.51", fields: doc{"networks": "none", "tags": []string{"a"}}}, []string{"Additional properties are not allowed ('tags' was unexpected)"}},
+	{"a server with a field that does not exist is refused", wish{fields: doc{"flaverRef": "x"}}, []string{"Additional properties are not allowed ('flaverRef' was unexpected)"}},
+	{"a server with an empty name is refused", wish{fields: doc{"name": ""}}, []string{"name"}},
+	{"a server with a name that is too long is refused", wish{fields: doc{"name": strings.Repeat("x", 256)}}, []string{"is too long"}},
+	{"a server with no networks from microversion 2.37 on is refused", wish{version: "2.37", fields: doc{"networks": nil}}, []string{"'networks' is a required property"}},
 }
 
 var refusalRows = []row{
-	{"a request with an unknown or forbidden value is refused at once with 400 and Nova's error text", nothing, func(b *bench) {
+	{"a request for a server with an invalid value is refused at once with 400 and Nova's error text", nothing, func(b *bench) {
 		for _, r := range refusals {
-			if _, given := r.wish.fields["networks"]; !given && r.name != "no networks from 2.37 on" {
+			if _, given := r.wish.fields["networks"]; !given && r.name != "a server with no networks from microversion 2.37 on is refused" {
 				if r.wish.fields == nil {
 					r.wish.fields = doc{}
 				}
@@ -146,7 +146,7 @@ var refusalRows = []row{
 		a := b.want(b.server(wish{fields: doc{"networks": []doc{{"port": port}}}}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("code", a.at("conflictingRequest.code"), 409)
 	}},
-	{"creating a server with a security group name that two groups have is refused with 409", nothing, func(b *bench) {
+	{"creating a server with the name of a security group that two groups have is refused with 409", nothing, func(b *bench) {
 		name := b.name()
 		b.securityGroup(name)
 		b.securityGroup(name)

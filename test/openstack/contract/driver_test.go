@@ -207,7 +207,7 @@ var driverRows = []row{
 		b.release(i)
 		b.until("the volume is gone", func() bool { return count() == before })
 	}},
-	{"a restarted driver creates no resource twice after it ended between creating the port and the server", aMinute, func(b *bench) {
+	{"a driver that is restarted between creating the port and the server creates no resource twice", aMinute, func(b *bench) {
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
@@ -249,7 +249,7 @@ var driverRows = []row{
 		b.has(0, 0, 0)
 	}},
 	{"the driver creates its default security group and server group only once, for all machines and across restarts", nothing, sharedGroups},
-	{"the driver takes over a server of machine-controller by its machine-uid, and adds its own owner tag", nothing, takenOver},
+	{"the driver takes over a server that machine-controller created, by its machine-uid, and adds its own owner tag", nothing, takenOver},
 	{"a restored Machine adopts the server that an operator allows, with its port and address (F-1)", nothing, restored},
 	{"the driver notices that another client deleted a server, and releases its resources", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
@@ -404,7 +404,7 @@ func (b *bench) refused(fields doc, class fault.Class, code fault.Code) {
 }
 
 var driverErrorRows = []row{
-	{"an exceeded quota of Nova is a Quota error", operator, func(b *bench) {
+	{"the driver reports an exceeded quota of Nova as a Quota error", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			m := b.misfortune(b.T)
 			m.limit(b.T, what, b.used(field))
@@ -412,35 +412,35 @@ var driverErrorRows = []row{
 			m.limit(b.T, what, -1)
 		}
 	}},
-	{"a full server group is a NoCapacity error", operator, func(b *bench) {
+	{"the driver reports a full server group as a NoCapacity error", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "server_group_members", 0)
 		b.refused(b.fields(doc{"serverGroup": b.serverGroup("soft-anti-affinity")}), fault.NoCapacity, fault.CodeServerGroupFull)
 	}},
-	{"an exceeded quota of Neutron is a Quota error", operator, func(b *bench) {
+	{"the driver reports an exceeded quota of Neutron as a Quota error", operator, func(b *bench) {
 		m := b.misfortune(b.T)
 		m.limit(b.T, "floatingip", 0)
 		b.refused(b.fields(doc{"floatingIpPool": b.pool}), fault.Quota, fault.CodeFloatingIPQuotaExceeded)
 		m.limit(b.T, "port", 0)
 		b.refused(b.fields(nil), fault.Quota, fault.CodePortQuotaExceeded)
 	}},
-	{"an exceeded quota of Cinder is a Quota error after the server has gone to ERROR", operatorAndVolumes, func(b *bench) {
+	{"the driver reports an exceeded quota of Cinder as a Quota error once the server is in ERROR", operatorAndVolumes, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "volumes", 0)
 		b.fails(b.fields(doc{"rootDiskSizeGB": 1}), fault.Quota, fault.CodeVolumeQuotaExceeded)
 	}},
-	{"a flavor that fits on no host is a NoCapacity error after the server has gone to ERROR", nothing, func(b *bench) {
+	{"the driver reports a flavor that fits on no host as a NoCapacity error once the server is in ERROR", nothing, func(b *bench) {
 		b.fails(b.fields(doc{"flavor": b.impossible}), fault.NoCapacity, fault.CodeNoValidHost)
 	}},
-	{"a zone without an enabled host is a NoCapacity error", operator, func(b *bench) {
+	{"the driver reports a zone without an enabled host as a NoCapacity error", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, b.zone)
 		b.refused(b.fields(doc{"availabilityZone": b.zone}), fault.NoCapacity, fault.CodeZoneUnavailable)
 	}},
-	{"a network or a pool without a free address is a NoCapacity error", aPlayground, func(b *bench) {
+	{"the driver reports a network or a pool without a free address as a NoCapacity error", aPlayground, func(b *bench) {
 		b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated)
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil}), fault.NoCapacity, fault.CodeAddressesExhausted)
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.nearlyEmpty)}), http.StatusCreated)
 		b.refused(b.fields(doc{"floatingIpPool": b.nearlyEmpty}), fault.NoCapacity, fault.CodeIPPoolExhausted)
 	}},
-	{"an unknown name in a spec is an Invalid error, with a code for each field", nothing, func(b *bench) {
+	{"the driver reports an unknown name in a spec as an Invalid error, with a different code for each field", nothing, func(b *bench) {
 		for field, code := range map[string]fault.Code{
 			"flavor": fault.CodeFlavorNotFound, "image": fault.CodeImageNotFound, "network": fault.CodeNetworkNotFound, "subnet": fault.CodeSubnetNotFound,
 			"availabilityZone": fault.CodeZoneNotFound, "floatingIpPool": fault.CodeIPPoolNotFound, "serverGroup": fault.CodeServerGroupNotFound,
@@ -450,10 +450,10 @@ var driverErrorRows = []row{
 		b.refused(b.fields(doc{"securityGroups": []string{"no-such-thing"}}), fault.Invalid, fault.CodeSecurityGroupNotFound)
 		b.refused(b.fields(doc{"keyName": "no-such-thing"}), fault.Invalid, fault.CodeKeyPairNotFound)
 	}},
-	{"a network without a router to the pool is an Invalid error", aPlayground, func(b *bench) {
+	{"the driver reports a network without a router to the floating IP pool as an Invalid error", aPlayground, func(b *bench) {
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil, "floatingIpPool": b.pool}), fault.Invalid, fault.CodeInvalidSpec)
 	}},
-	{"a wrong password and an unknown application credential are Auth errors", nothing, func(b *bench) {
+	{"the driver reports a wrong password and an unknown application credential as Auth errors", nothing, func(b *bench) {
 		wrong := b.credentials
 		wrong.Password = "wrong"
 		gone := openstackclient.Credentials{
@@ -470,8 +470,8 @@ var driverErrorRows = []row{
 			b.judged(err, fault.Auth, fault.CodeUnauthorized)
 		}
 	}},
-	{"creating a server as a user who may only read is an Auth error", aReader, func(b *bench) {
-		// On some clouds such a user may create a port, and only the request for the server is refused.
+	{"the driver reports the creation of a server by a user who may only read as an Auth error", aReader, func(b *bench) {
+		// On some clouds a user with the role reader may create a port, and only the request for the server is refused.
 		m := b.machine(b.fields(nil))
 		reading, stop := b.drover(b.reader)
 		b.judged(bring(b.Context(), b.instance(reading, m)), fault.Auth, fault.CodeForbidden)
@@ -480,7 +480,7 @@ var driverErrorRows = []row{
 		b.release(b.instance(d, m))
 		b.has(0, 0, 0)
 	}},
-	{"a response 429 is a RateLimited error with the time to wait", operator, func(b *bench) {
+	{"the driver reports a response 429 as a RateLimited error with the time to wait", operator, func(b *bench) {
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1, status: 429, retryAfter: 1})

@@ -12,7 +12,7 @@ import (
 const stampForm = "2006-01-02T15:04:05.000000Z"
 
 var signInRows = []row{
-	{"a token shows its user, its project, its expiry and the endpoints of the services", nothing, aTokenTells},
+	{"the response to a sign-in shows user, project, expiry of the token and the endpoints of the services", nothing, aTokenTells},
 	{"a user signs in with a password and the IDs of user and project", nothing, func(b *bench) {
 		cl := b.user
 		a := signIn(b.T, b.credentials.IdentityEndpoint, doc{
@@ -27,7 +27,7 @@ var signInRows = []row{
 	{"a deleted application credential is refused with 404 by ID and 401 or 404 by name, and its tokens become invalid", nothing, deletedCredential},
 	{"the tokens of an application credential expire together with it, and show the expiry without a time zone", nothing, endingCredential},
 	{"a wrong user, project or password is refused with 401, without saying which of them is wrong", nothing, wrongPassword},
-	{"a revoked or invented token is refused with 401 by every service", nothing, revokedToken},
+	{"a revoked or unknown token is refused with 401 by every service", nothing, revokedToken},
 	{"a user signs in with a token and gets another token", nothing, func(b *bench) {
 		a := signIn(b.T, b.credentials.IdentityEndpoint, doc{
 			"identity": doc{"methods": []string{"token"}, "token": doc{"id": b.user.token}},

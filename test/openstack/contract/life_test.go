@@ -3,7 +3,7 @@ package contract
 import "net/http"
 
 var lifeRows = []row{
-	{"a server is shown as soon as Nova has accepted it, in BUILD and without host and addresses", nothing, func(b *bench) {
+	{"a new server is shown as soon as Nova has accepted it, and without host and addresses while it is in BUILD", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"metadata": doc{"machine-uid": "m"}}}), http.StatusAccepted).word("server.id")
 		a := b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)
 		if a.word("server.status") == "BUILD" && a.at("server.OS-EXT-STS:task_state") != nil && a.word("server.hostId") == "" {
@@ -25,7 +25,7 @@ var lifeRows = []row{
 			b.same("vm_state", a.at("OS-EXT-STS:vm_state"), "stopped")
 		}
 	}},
-	{"starting a server changes its field updated, so lists of changes show the server", nothing, func(b *bench) {
+	{"starting a server changes its field updated, by which lists with changes-since find it", nothing, func(b *bench) {
 		id := b.stopped()
 		updated := b.user.get(compute, "/servers/"+id).word("server.updated")
 		b.nextSecond(updated)
@@ -51,7 +51,7 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
 		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
 	}},
-	{"deleting a server returns 204, and 404 once the server is gone", nothing, func(b *bench) {
+	{"deleting a server returns 204, and deleting it again returns 404 once it is gone", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
 		b.oneOf(b.user.delete(compute, "/servers/"+id), http.StatusNoContent, http.StatusNotFound)
@@ -93,7 +93,7 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"forceDelete": nil}), http.StatusAccepted)
 		b.gone("/servers/" + id)
 	}},
-	{"the console of an ACTIVE server is text, and a request for that of a new server may return 404 or 409", nothing, func(b *bench) {
+	{"the console of an ACTIVE server is text, and for the console of a new server Nova may return 404 or 409", nothing, func(b *bench) {
 		path := func(id string) string { return "/servers/" + id + "/action" }
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK, http.StatusNotFound, http.StatusConflict)

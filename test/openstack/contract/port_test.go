@@ -23,7 +23,7 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"a filter finds ports by the whole owner tag, and ignores upper and lower case", nothing, exactMarks},
+	{"a filter for ports matches only the whole owner tag, in upper and lower case alike", nothing, exactMarks},
 	{"a list of ports has only the requested fields, and only ports of the requested project", nothing, func(b *bench) {
 		id := b.portID()
 		a := b.want(b.user.get(network, "/ports?fields=id&fields=description&project_id="+b.user.project), http.StatusOK)
@@ -91,7 +91,7 @@ var portRows = []row{
 		b.same("port_security_enabled", a.at("port.port_security_enabled"), false)
 		b.want(b.port(doc{"port_security_enabled": false, "security_groups": []string{b.groupID()}}), http.StatusBadRequest, "PortSecurityAndIPRequiredForSecurityGroups")
 	}},
-	{"one request creates all of its ports or none", nothing, func(b *bench) {
+	{"a request for several ports creates either all of them or none", nothing, func(b *bench) {
 		id, mark := b.networkID(b.network), b.name()
 		count := func() int { return len(b.user.get(network, "/ports?description="+mark).rows("ports")) }
 		good := doc{"network_id": id, "description": mark}

@@ -8,7 +8,7 @@ import (
 )
 
 var driverPowerRows = []row{
-	{"the driver sees a stopped server by its ID at once, starts it, and starting it again succeeds", nothing, func(b *bench) {
+	{"the driver sees at once that a server was stopped and starts it, and starting a running server succeeds", nothing, func(b *bench) {
 		i, id := b.withServer()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
 		b.seen(i, cloud.ServerStopped)
@@ -21,7 +21,7 @@ var driverPowerRows = []row{
 		}
 		b.release(i)
 	}},
-	{"starting a locked server is a Conflict error for the driver", nothing, func(b *bench) {
+	{"the driver reports the start of a locked server as a Conflict error", nothing, func(b *bench) {
 		i, id := b.withServer()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
 		b.seen(i, cloud.ServerStopped)

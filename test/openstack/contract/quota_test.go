@@ -14,7 +14,7 @@ func (b *bench) used(field string) int {
 }
 
 var quotaRows = []row{
-	{"a server beyond the quota of instances, cores or RAM is refused with 403 and the numbers", operator, func(b *bench) {
+	{"a server beyond the quota of instances, cores or RAM is refused with 403, and the error has quota and use", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			have := b.used(field)
 			m := b.misfortune(b.T)
@@ -108,7 +108,7 @@ var volumeRows = []row{
 		early.version = "2.66"
 		b.want(b.server(early), http.StatusBadRequest, "Additional properties are not allowed ('volume_type' was unexpected)")
 	}},
-	{"a server with a boot volume without a size is refused with 400", volumes, func(b *bench) {
+	{"a request for a server whose boot volume has no size is refused with 400", volumes, func(b *bench) {
 		b.want(b.server(b.fromVolume(doc{"volume_size": nil})), http.StatusBadRequest)
 	}},
 	{"a volume beyond the quota is refused by Cinder with 413, and a server that needs the volume goes to ERROR", operatorAndVolumes, volumeQuota},

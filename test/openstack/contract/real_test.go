@@ -18,10 +18,10 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
-// TestRealCloud runs against the cloud OS_CLOUD in the file OS_CLIENT_CONFIG_FILE. The variables DROVER_TEST_… name the
+// TestARealCloudBehavesLikeTheSimulatedCloud runs against the cloud OS_CLOUD in the file OS_CLIENT_CONFIG_FILE. The variables DROVER_TEST_… name the
 // cloud's resources. Their defaults are the resources that test/openstack/real seeds. When the cloud is test/openstack/real,
 // DROVER_TEST_RUNNER is that folder, and the tests can cause faults.
-func TestRealCloud(t *testing.T) {
+func TestARealCloudBehavesLikeTheSimulatedCloud(t *testing.T) {
 	openReal(t)
 	run(t, openReal, false)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestSimulatedCloudBehavesLikeOpenStack(t *testing.T) {
+func TestTheSimulatedCloudBehavesLikeARealCloud(t *testing.T) {
 	run(t, newSimulated, true)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 var timeRows = []row{
-	{"lists with changes-since show a server's zone first, then its host, then its addresses (F-57)", nothing, zoneHostAddresses},
+	{"lists with changes-since show a new server's zone first, then its host, then its addresses (F-57)", nothing, zoneHostAddresses},
 	{"a server shows the requested zone before it shows a host (F-57)", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"availability_zone": b.zone}}), http.StatusAccepted).word("server.id")
 		a := b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)

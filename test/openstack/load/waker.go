@@ -6,14 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Waker passes the Machines that a driver wakes to the function that Follow has set. The zero value drops the Machines.
+// Waker receives the Machines that a driver wants reconciled, and passes them to the function that Follow has set.
+// Without such a function it drops them.
 type Waker struct {
 	mu   sync.Mutex
 	wake func(types.NamespacedName)
 }
 
-// Follow sets the function that is called with each Machine that the driver wakes. nil means that
-// no function is called.
+// Follow sets the function that is called with each Machine that the driver wants reconciled. nil means that no
+// function is called.
 func (w *Waker) Follow(wake func(types.NamespacedName)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

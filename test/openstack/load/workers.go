@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Workers reconcile keys as a controller does: only one worker at a time reconciles a key, and it does so again if the key
-// is woken meanwhile.
+// Workers reconcile keys as a controller does: one worker at a time reconciles a key. If the key is woken meanwhile, a
+// worker reconciles it again.
 type Workers struct {
 	// Count is the number of workers.
 	Count int
@@ -21,7 +21,7 @@ type Workers struct {
 	Follow func(wake func(types.NamespacedName))
 }
 
-// Run returns when all keys are done.
+// Run reconciles the keys until all of them are done.
 func (w Workers) Run(keys []types.NamespacedName) {
 	queue := workqueue.NewTypedDelayingQueue[types.NamespacedName]()
 	var left, all sync.WaitGroup

@@ -66,8 +66,8 @@ const pollEvery = 100 * time.Millisecond
 // check returns what is still missing, or an empty text when the condition holds. An error ends the wait immediately.
 type check func(ctx context.Context) (waitingFor string, err error)
 
-// until waits until a check succeeds. If ctx ends first, the error contains what was missing and the Machines'
-// conditions.
+// until waits until a check reports that its condition holds. If ctx ends first, the error contains what was missing
+// and the Machines' conditions.
 func (d *Demo) until(ctx context.Context, c check) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -148,7 +148,8 @@ func (d *Demo) members(ctx context.Context) (members, error) {
 	return m, nil
 }
 
-// size waits until the group has exactly the wanted number of Machines, each with a usable node, and as many servers.
+// size returns a check that the group has exactly the wanted number of Machines, each with a usable node, and as many
+// servers.
 func (d *Demo) size(want int) check {
 	return func(ctx context.Context) (string, error) {
 		m, err := d.members(ctx)

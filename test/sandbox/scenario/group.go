@@ -122,7 +122,7 @@ func (d *Demo) put(ctx context.Context, l load) error {
 	return nil
 }
 
-// runs waits until all pods of a load run.
+// runs returns a check that all pods of a load run.
 func (d *Demo) runs(l load) check {
 	return func(ctx context.Context) (string, error) {
 		var pods corev1.PodList
@@ -166,7 +166,7 @@ func (d *Demo) wanted(ctx context.Context) (sizes, error) {
 	return out, nil
 }
 
-// are waits until the groups have exactly these sizes, and as many Machines, usable nodes and servers.
+// are returns a check that the groups have exactly these sizes, and as many Machines, usable nodes and servers.
 func (d *Demo) are(want sizes) check {
 	return func(ctx context.Context) (string, error) {
 		size, err := d.wanted(ctx)

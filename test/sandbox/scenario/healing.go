@@ -127,8 +127,8 @@ func hostDies(ctx context.Context, d *Demo) (string, error) {
 	return "", fmt.Errorf("no host has two of the six servers (%v): this shows nothing", on)
 }
 
-// zoneCutOff cuts off all nodes of one of two zones, and reconnects them after the time at which they would usually
-// have been replaced.
+// zoneCutOff cuts off all nodes of one of two zones for longer than the health timeout, and then reconnects them. No
+// server may be replaced.
 func zoneCutOff(ctx context.Context, d *Demo) (string, error) {
 	labels := both("zone")
 	well, cut := group{name: "well", least: 3, size: 3, at: 3, labels: labels}, group{name: "cut", least: 3, size: 3, at: 3, zone: otherZone, labels: labels}
@@ -162,7 +162,7 @@ func zoneCutOff(ctx context.Context, d *Demo) (string, error) {
 	return "30 s not Ready, with a health timeout of 10 s; all six servers are the same", nil
 }
 
-// notReady waits until the number of Nodes of a group that are not Ready is want.
+// notReady returns a check that the number of Nodes of a group that are not Ready is want.
 func (d *Demo) notReady(group string, want int) check {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList
@@ -185,7 +185,7 @@ func (d *Demo) notReady(group string, want int) check {
 	}
 }
 
-// knownToCollector waits until the orphan collector has once found that every resource with the cluster ID has a Machine.
+// knownToCollector checks that the orphan collector has once found a Machine for every resource with the cluster ID.
 // Until then the collector only reports orphans.
 func (d *Demo) knownToCollector(ctx context.Context) (string, error) {
 	var memory corev1.ConfigMap

@@ -46,8 +46,8 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	if err := d.until(ctx, d.ordered(g.name, pods)); err != nil {
 		return "", err
 	}
-	// The restarted controller reads the Nodes when it starts, and then again after each interval. The servers become nodes a few seconds
-	// after its start, and must wait for the end of the interval.
+	// The restarted cloud-controller-manager reads the Nodes immediately, and then once per interval. The Nodes are created a few seconds
+	// after its start, and must therefore wait for the end of the interval.
 	d.KillCloudController()
 	d.ReviveCloudController()
 	if err := d.until(ctx, d.runs(l)); err != nil {
@@ -68,8 +68,8 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 // standstill is how long a rollout must make no progress while the cloud-controller-manager is stopped.
 const standstill = 12 * time.Second
 
-// initializerDies rolls three nodes with a surge of 1 and none unavailable, and kills the cloud-controller-manager once
-// the first node has been replaced.
+// initializerDies changes the template of a group of three nodes, with a surge of 1 and none unavailable, and kills the
+// cloud-controller-manager once the first node has been replaced.
 func initializerDies(ctx context.Context, d *Demo) (string, error) {
 	const size = 3
 	g := group{name: "roll", least: size, size: size, at: 6, labels: both("roll")}
@@ -114,8 +114,9 @@ func initializerDies(ctx context.Context, d *Demo) (string, error) {
 	return note, nil
 }
 
-// dieAndRevive kills the cloud-controller-manager, and waits until a Machine says that its Node waits for it. It then
-// checks that no Machine is created or deleted, and starts the cloud-controller-manager again.
+// dieAndRevive kills the cloud-controller-manager, and waits until a Machine reports that its Node waits for
+// initialization. It then checks that no Machine is created or deleted, and starts the cloud-controller-manager
+// again.
 func (d *Demo) dieAndRevive(ctx context.Context) error {
 	d.KillCloudController()
 	defer d.ReviveCloudController()
@@ -139,8 +140,8 @@ func (d *Demo) dieAndRevive(ctx context.Context) error {
 	return nil
 }
 
-// stands waits until every Machine but one is Ready, none is being deleted, and the remaining one says what it waits
-// for.
+// stands checks that the rollout makes no progress: one Machine reports that its Node waits for the
+// cloud-controller-manager, all others are Ready, and none is being deleted.
 func (d *Demo) stands(ctx context.Context) (string, error) {
 	var machines v1alpha1.MachineList
 	if err := d.Client.List(ctx, &machines); err != nil {
@@ -182,7 +183,7 @@ func (d *Demo) living(ctx context.Context) ([]types.UID, error) {
 	return out, nil
 }
 
-// renewed waits until the number of nodes of the changed template that take pods is want.
+// renewed returns a check that at least as many nodes of the changed template as wanted take pods.
 func (d *Demo) renewed(want int) check {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList

@@ -101,7 +101,8 @@ func scaleDown(ctx context.Context, d *Demo) (string, error) {
 	return "", d.until(ctx, d.size(smallest))
 }
 
-// scaleByHand keeps the autoscaler from removing the existing node, with the autoscaler's own annotation.
+// scaleByHand scales the group up and down with kubectl. An annotation keeps the autoscaler from removing the nodes
+// meanwhile.
 func scaleByHand(ctx context.Context, d *Demo) (string, error) {
 	const keep = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 	if err := d.kubectl(ctx, "annotate", "node", "--all", keep+"=true"); err != nil {
@@ -132,8 +133,8 @@ const (
 	newLabel, newValue = "drover-demo", "rolled"
 )
 
-// roll changes the template under a workload that needs two nodes. Each old node may be removed only after a new one
-// has joined.
+// roll changes the template of a group while pods run that need two nodes. Each old node may be removed only after a
+// new one has joined.
 func roll(ctx context.Context, d *Demo) (string, error) {
 	if err := d.workload(ctx, rolled); err != nil {
 		return "", err

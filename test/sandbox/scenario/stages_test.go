@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestTheManifestIsTheShippedExampleWithASmallerMaximum(t *testing.T) {
+func TestTheManifestOfTheDemoIsTheShippedExampleExceptForAnnotations(t *testing.T) {
 	raw, err := os.ReadFile("../../../deploy/examples/machinedeployment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestTheManifestIsTheShippedExampleWithASmallerMaximum(t *testing.T) {
 	}
 }
 
-func TestTheKubeletHasTheVersionOfTheControlPlane(t *testing.T) {
+func TestTheDemosMachinesHaveTheKubeletVersionOfTheControlPlane(t *testing.T) {
 	d, err := Deployment("v1.37.1")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestWhenARolloutIsDone(t *testing.T) {
 	}{
 		"a rollout is not done while an old node is left":               {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
 		"a rollout is not done while a new node has the old flavor":     {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
-		"a rollout is not done while a new node lacks the label":        {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a new node lacks the new label":    {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
 		"a rollout is not done while a machine has no node":             {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
 		"a rollout is not done with a single node and a single machine": {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
 		"a rollout is done when every machine has a new node":           {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
@@ -90,10 +90,10 @@ func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
 		t.Errorf("one of each for one machine: got %q", got)
 	}
 	for name, l := range map[string]openstack.Left{
-		"a server more":         {Servers: []string{"x", "y"}, Ports: one, FloatingIPs: one},
-		"a port more":           {Servers: one, Ports: []string{"x", "y"}, FloatingIPs: one},
-		"a floating IP is gone": {Servers: one, Ports: one},
-		"a volume":              {Servers: one, Ports: one, FloatingIPs: one, Volumes: one},
+		"there is a server more than Machines":       {Servers: []string{"x", "y"}, Ports: one, FloatingIPs: one},
+		"there is a port more than Machines":         {Servers: one, Ports: []string{"x", "y"}, FloatingIPs: one},
+		"there are fewer floating IPs than Machines": {Servers: one, Ports: one},
+		"there is a volume, which no Machine has":    {Servers: one, Ports: one, FloatingIPs: one, Volumes: one},
 	} {
 		if surplus(l, m) == "" {
 			t.Errorf("%s: got nothing", name)
@@ -101,7 +101,7 @@ func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfTheFirstJoinIsThatOfAPodThatWaitedForANewNode(t *testing.T) {
+func TestTheFirstJoinIsTheTimeUntilAPendingPodGetsANewUsableNode(t *testing.T) {
 	pending := func(name string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

@@ -52,7 +52,8 @@ func (d *Demo) instead(ctx context.Context, troubled, other group, pods int, wit
 	return fmt.Sprintf("%s; the sizes added up to %d at most", note, high.sum), nil
 }
 
-// fullServerGroup puts the servers of one group into a server group whose quota allows none.
+// fullServerGroup puts the servers of one group into a server group, while the quota allows no members in server
+// groups.
 func fullServerGroup(ctx context.Context, d *Demo) (string, error) {
 	d.Cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{ServerGroupMembers: openstack.None})
 	defer d.Cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{})
@@ -83,8 +84,8 @@ func neverJoins(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: silent, at: 5, labels: labels}, group{name: "free", at: 5, flavor: newFlavor, labels: labels}, 1, 2*time.Minute)
 }
 
-// grows creates a group of one node, and pods that need a node each. It calls trouble once the nodes are requested. At the
-// end there must be exactly as many nodes as pods.
+// grows creates a group of one node, and pods that need a node each. It calls trouble once the nodes are requested. The
+// group's size may never exceed most, and at the end there must be exactly as many nodes as pods.
 func (d *Demo) grows(ctx context.Context, pods, most int, trouble func() error) (string, error) {
 	g := group{name: "growing", least: 1, size: 1, at: 10, labels: both("growth")}
 	if err := d.make(ctx, g); err != nil {
@@ -118,7 +119,7 @@ func (d *Demo) grows(ctx context.Context, pods, most int, trouble func() error) 
 	return note, nil
 }
 
-// ordered waits until a group's target size is at least size.
+// ordered returns a check that a group's target size is at least size.
 func (d *Demo) ordered(name string, size int) check {
 	return func(ctx context.Context) (string, error) {
 		now, err := d.wanted(ctx)

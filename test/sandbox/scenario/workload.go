@@ -66,7 +66,7 @@ func (d *Demo) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// running waits until as many pods as wanted run, and no other pods are left.
+// running returns a check that as many pods as wanted run, and that there are no other pods.
 func (d *Demo) running(want int) check {
 	return func(ctx context.Context) (string, error) {
 		pods, err := d.pods(ctx)
@@ -94,7 +94,7 @@ type firstJoin struct {
 	old map[string]bool
 	// waiting holds the time since which each pod has been unschedulable.
 	waiting map[string]time.Time
-	// took is how long the measured pod waited. joined reports whether there is such a pod.
+	// took is how long the first pod waited that was scheduled to a new node. joined reports whether there is such a pod.
 	took   time.Duration
 	joined bool
 }

@@ -74,7 +74,7 @@ func TestAFrameReplacesThePreviousFrame(t *testing.T) {
 	}
 }
 
-func TestEachChangedStateIsOnePlainLineWithoutATerminal(t *testing.T) {
+func TestWithoutATerminalEachChangedStateIsPrintedAsOnePlainLine(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{out: &out}
 	s.Show(Frame{State: state})

@@ -15,9 +15,9 @@ import (
 type Store struct {
 	ports    map[types.UID]map[int]Port
 	floating map[types.UID]FloatingIP
-	// untagged has the floating IPs without an owner tag of this cluster that were seen on a server, by ID.
+	// untagged has, by ID, the floating IPs that were seen on a server and have no owner tag of this cluster.
 	untagged map[string]Place
-	// duplicates has, by ID, the ports and floating IPs whose owner tag is also on another known port or floating IP.
+	// duplicates has, by ID, each port and floating IP that has the same owner tag as another known port or floating IP.
 	duplicates map[string]Duplicate
 }
 
@@ -26,9 +26,9 @@ func New() *Store {
 	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}, duplicates: map[string]Duplicate{}}
 }
 
-// SetPort stores a port. A known port with the same tag stays instead, unless it is doubtful or only the new port is bound to a
-// server. Two ports have the same tag, for example, after a late create of the previous leader. The port that is not stored is
-// collected when the Machine is gone.
+// SetPort stores a port. When another port with the same tag is known already, SetPort replaces that port only if it is doubtful,
+// or if the new port is bound to a server and the known one is not. Two ports have the same tag, for example, after a late create
+// of the previous leader. drover deletes the other port when the Machine is gone.
 func (s *Store) SetPort(tag owner.Tag, port Port, now time.Time) {
 	port.Since = now
 	switch old, ok := s.ports[tag.Machine][tag.N]; {
@@ -52,7 +52,8 @@ func (s *Store) SetFloatingIP(tag owner.Tag, ip FloatingIP, now time.Time) {
 	s.floating[tag.Machine] = ip
 }
 
-// ForgetPort removes the n-th port of a Machine. A port with another ID, which a list has shown meanwhile, stays.
+// ForgetPort removes the n-th port of a Machine if it still has the given ID. If a list has shown another port in its place
+// meanwhile, that port stays.
 func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 	if s.ports[machine][n].ID != id {
 		return
@@ -66,7 +67,7 @@ func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 // ForgetFloatingIP removes the floating IP of a Machine.
 func (s *Store) ForgetFloatingIP(machine types.UID) { delete(s.floating, machine) }
 
-// Forget removes a deleted port or floating IP of any Machine.
+// Forget removes a port or floating IP that was deleted, whatever Machine it belonged to.
 func (s *Store) Forget(id string) {
 	for machine, all := range s.ports {
 		for n := range all {
@@ -122,12 +123,12 @@ func (s *Store) AllPorts() iter.Seq2[types.UID, map[int]Port] { return maps.All(
 // AllFloatingIPs returns the Machines with a floating IP, each with its floating IP, unsorted.
 func (s *Store) AllFloatingIPs() iter.Seq2[types.UID, FloatingIP] { return maps.All(s.floating) }
 
-// DoubtPorts marks the Machine's ports as doubtful. drover then looks each of the ports up before it uses that port again.
+// DoubtPorts marks the Machine's ports as doubtful: drover looks up each of them before it uses the port again.
 func (s *Store) DoubtPorts(machine types.UID) {
 	s.change(machine, func(p *Port) { p.Doubtful = true })
 }
 
-// SetNamedByCreate records that a server create with an unknown outcome may name the Machine's ports.
+// SetNamedByCreate marks the Machine's ports: a server create with an unknown outcome may name them.
 func (s *Store) SetNamedByCreate(machine types.UID) {
 	s.change(machine, func(p *Port) { p.NamedByCreate = true })
 }

@@ -43,7 +43,7 @@ func TestOneOfTwoPortsWithTheSameOwnerTagIsChosen(t *testing.T) {
 	}
 }
 
-func TestPortsThatAListLacks(t *testing.T) {
+func TestKnownPortsAndFloatingIPsAreComparedWithAList(t *testing.T) {
 	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
@@ -51,10 +51,10 @@ func TestPortsThatAListLacks(t *testing.T) {
 		listed       bool
 		there, doubt bool
 	}{
-		"are marked as doubtful when their Machine is registered":                {"known", noon.Add(-time.Minute), false, true, true},
-		"are removed from the store when their Machine is not registered":        {"unknown", noon.Add(-time.Minute), false, false, false},
-		"are not marked as doubtful when they were created after the list began": {"known", noon, false, true, false},
-		"do not include a port that the list has":                                {"unknown", noon.Add(-time.Minute), true, true, false},
+		"a port that the list lacks is marked as doubtful when its Machine is in drover's registry":               {"known", noon.Add(-time.Minute), false, true, true},
+		"a port and a floating IP that the list lacks are removed when their Machine is not in drover's registry": {"unknown", noon.Add(-time.Minute), false, false, false},
+		"a port that was created after the list began is not marked as doubtful":                                  {"known", noon, false, true, false},
+		"a port and a floating IP that the list has stay, even when their Machine is not in drover's registry":    {"unknown", noon.Add(-time.Minute), true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()

@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// portsAtOnce is the maximum number of ports in one list request, because the URL of the request contains their IDs.
+// portsAtOnce is the maximum number of ports in one list request. The request has their IDs in its URL, whose length is limited.
 const portsAtOnce = 100
 
-// portFields are the fields of addresses.PortRow.
+// portFields are the fields of a port that drover requests from Neutron: those of addresses.PortRow.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "created_at"}
 
 // PortListing returns the listing of the ports that match a query.
@@ -73,8 +73,8 @@ func TagPort(ctx context.Context, s *client.Session, id string, tag owner.Tag) e
 	})
 }
 
-// TagFloatingIP writes an owner tag onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that
-// is updated without it.
+// TagFloatingIP writes an owner tag onto a floating IP. It also sends the current port_id, because Neutron disassociates a
+// floating IP from its port in an update without port_id.
 func TagFloatingIP(ctx context.Context, s *client.Session, ip addresses.FloatingIP, tag owner.Tag) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging floating IP %s with Machine %s", ip.Address, tag.Machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -82,7 +82,7 @@ func TagFloatingIP(ctx context.Context, s *client.Session, ip addresses.Floating
 	})
 }
 
-// Release deletes the retained port or floating IP with that tag and ID.
+// Release deletes a retained port or floating IP. tag is its owner tag, and id is its ID.
 func Release(ctx context.Context, s *client.Session, tag owner.Tag, id string) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, which was retained for a server that cannot be created", tag.Kind, id)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {

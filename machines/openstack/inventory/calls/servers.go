@@ -21,14 +21,14 @@ import (
 const (
 	// pageSize is Nova's maximum page size.
 	pageSize = 1000
-	// restarts is the maximum number of times that a list is restarted because the server after which a page starts does not exist
-	// any more.
+	// restarts is the maximum number of attempts to read a list. Reading starts again when the server that marks the start of a
+	// page has been deleted meanwhile.
 	restarts = 3
 )
 
-// ListServers reads all pages of one list. When full is set, this is the list of all servers; otherwise it is the list of the
-// servers that changed since shortly before the given time, which is on the cloud's clock. ListServers returns the rows, and the
-// cloud's time at the start of the list. When one page fails, the list fails.
+// ListServers reads all pages of one list. When full is true, it lists all servers; otherwise it lists the servers that have
+// changed since a little before since, which is a time on the cloud's clock. It returns the rows, and the cloud's time at the
+// start of the list. When one page fails, the list fails.
 func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, time.Time, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if !full {

@@ -15,16 +15,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// A create with an unknown outcome counts as failed when SettleTime has passed and settleLists complete lists have not shown its
+// A create with an unknown outcome counts as failed after SettleTime, if settleLists complete lists since then have not shown the
 // resource.
 const (
 	SettleTime  = 2 * time.Minute
 	settleLists = 2
-	// SecondLookAfter is the time from drover's start to the second look at inherited creates, that is, creates that the previous
-	// leader may have sent. In the second look, drover reads the ports of these creates by their IDs and then lists the servers,
-	// which resolves the creates. The previous leader sends nothing once this process has the lease. By the time of the second look
-	// the cloud has usually finished what was in progress. If a server is still missing from the lists then, its port is already
-	// bound to it. A create that arrives even later names a port that drover has replaced.
+	// SecondLookAfter is the time from drover's start to the second look at inherited creates: server creates that the previous
+	// leader may have sent. In the second look, drover reads the Machines' ports by their IDs, and then lists the servers. This
+	// shows the outcome of the creates: the previous leader sends nothing once this process has the lease, and after this time
+	// the cloud has usually finished what was in progress. Even if the list still lacks a server, its port is already bound to
+	// it. A create that arrives even later names a port that drover has replaced by then.
 	SecondLookAfter = 3 * time.Second
 )
 
@@ -36,8 +36,8 @@ type create struct {
 	// ended is when the call ended. fulls is the number of complete lists before that time.
 	ended time.Time
 	fulls int
-	// inherited is true when the previous leader may have sent the create and died before the answer. The second look resolves it
-	// (see [SecondLookAfter]).
+	// inherited is true when the previous leader may have sent the create and may have died before the answer. The second look
+	// shows the outcome (see [SecondLookAfter]).
 	inherited bool
 }
 
@@ -57,8 +57,8 @@ func (d *InDoubt) Add(tag owner.Tag, ended time.Time, fulls int) {
 	d.byTag[tag] = create{ended: ended, fulls: fulls}
 }
 
-// Inherit records that the previous leader may have sent a create. began is the time after which that leader sent nothing. A
-// create that is already in doubt does not change.
+// Inherit records that the previous leader may have sent a create. began is the time after which the previous leader sent
+// nothing. Inherit does not change a create that is already in doubt.
 func (d *InDoubt) Inherit(tag owner.Tag, began time.Time) {
 	if !d.Has(tag) {
 		d.byTag[tag] = create{ended: began, inherited: true}
@@ -81,7 +81,7 @@ func (d *InDoubt) CloseInherited() (closed []types.UID) {
 }
 
 // Settle removes the create of the resource with that tag if the create counts as failed by now. It returns the reason why the
-// resource may not be created yet; empty when no create of it is in doubt.
+// resource may not be created yet; empty when no create of the resource is in doubt.
 func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string) {
 	c, ok := d.byTag[tag]
 	switch {
@@ -98,7 +98,7 @@ func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string
 	return fmt.Sprintf(words, c.ended.UTC().Format("15:04:05"), tag.Kind)
 }
 
-// SettleIf removes the creates that count as failed by now and for whose Machine over returns true.
+// SettleIf removes the creates that count as failed by now, if over returns true for their Machine.
 func (d *InDoubt) SettleIf(over func(machine types.UID) bool, now time.Time, fulls int) {
 	maps.DeleteFunc(d.byTag, func(tag owner.Tag, c create) bool { return over(tag.Machine) && c.settled(now, fulls) })
 }

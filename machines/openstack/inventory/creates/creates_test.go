@@ -14,15 +14,15 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestCreateInDoubtEndsAfterEnoughTimeAndLists(t *testing.T) {
+func TestCreateIsInDoubtUntilEnoughTimeAndListsHavePassed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int
 		want  bool
 	}{
-		"a create stays in doubt shortly after the call, despite many lists (CAPI-19)": {SettleTime - time.Second, 5, false},
-		"a create stays in doubt after too few lists, even after an hour (CAPI-19)":    {time.Hour, 1, false},
-		"a create is no longer in doubt after enough time and lists (CAPI-19)":         {SettleTime, 2, true},
+		"a create stays in doubt in the first two minutes after the call, despite many lists (CAPI-19)": {SettleTime - time.Second, 5, false},
+		"a create stays in doubt after a single complete list, even after an hour (CAPI-19)":            {time.Hour, 1, false},
+		"a create is no longer in doubt after two minutes and two complete lists (CAPI-19)":             {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}
@@ -45,7 +45,7 @@ func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("inherited creates do not replace a create in doubt of this process", func(t *testing.T) {
+	t.Run("a create in doubt of this process is not replaced by an inherited create for the same Machine", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}

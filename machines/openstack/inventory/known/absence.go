@@ -26,8 +26,8 @@ func (p *Project) ownedByOther(m *owner.Machine) string {
 	return ""
 }
 
-// had returns the ID of one of the gone servers that was the Machine's; empty when there is none. If there are several, it
-// prefers the server that the Machine names.
+// had returns the ID of a server in gone that belonged to the Machine; empty when there is none. If there are several, it prefers
+// the server that the Machine names.
 func had(m *owner.Machine, gone []*servers.Known) string {
 	last := ""
 	for _, k := range gone {
@@ -38,8 +38,8 @@ func had(m *owner.Machine, gone []*servers.Known) string {
 	return last
 }
 
-// absent decides, for a Machine without a living server, whether its server is proven gone. gone are the servers of the Machine
-// that are gone. When the result is false because nothing is known of the Machine's server, unknown is the reason.
+// absent reports whether the server of a Machine without a living server is proven gone. gone are the Machine's servers that are
+// gone. If nothing is known of the Machine's server, unknown is the reason why absent returns false.
 func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, unknown string) {
 	unrecorded := m.Recorded == owner.Site{}
 	switch {
@@ -60,8 +60,8 @@ func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, 
 	return len(gone) > 0 && p.Guard.Believes(gone), ""
 }
 
-// adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never was the Machine's.
-// It returns false for a Machine that is being deleted, which does not wait for such a server.
+// adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never belonged to the
+// Machine. It returns false for a Machine that is being deleted, because that Machine does not wait for the server.
 func (p *Project) adopteeMissing(m *owner.Machine) bool {
 	if m.Adopts == "" || m.Leaving {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-func TestFactsAboutAServerThatNoListShows(t *testing.T) {
+func TestProofByAGETThatAServerIsGone(t *testing.T) {
 	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
 	here, elsewhere := owner.Site{Project: "p", Region: "r"}, owner.Site{Project: "p2", Region: "r"}
 	for name, tc := range map[string]struct {

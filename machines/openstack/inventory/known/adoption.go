@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Adoptee returns the tags of the server that the Machine must adopt, and reports whether this server exists and is not the
-// Machine's yet.
+// Adoptee returns the tags of the server that the Machine must adopt. It reports whether that server exists and does not belong
+// to the Machine yet.
 func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
 	k := p.Servers.ByID(m.Adopts)
 	if k == nil || !k.Present() || k.BelongsTo(m.UID) {

@@ -61,13 +61,15 @@ func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[stri
 
 // OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. A floating
 // IP with an owner tag belongs to the Machine in the tag. A floating IP without an owner tag belongs to the Machine if the
-// inventory has seen it on the Machine's own server, unless it is on another port now. If it is on no port now, it also belongs to
-// the Machine when recorded is true: the Machine's record, which only drover can write, has the floating IP.
+// inventory has seen it on the Machine's own server, and if it is not on another port now. If it is on no port now, it also
+// belongs to the Machine when recorded is true: then the Machine's status names the floating IP, and only drover can write that
+// status.
 func (p *Project) OwnsFloatingIP(m *owner.Machine, ip *addresses.FloatingIPRow, recorded bool) bool {
 	return p.cluster.JudgeAddress(m, owner.FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded)) == owner.Mine
 }
 
-// wasOnOwn reports whether a floating IP was on the Machine's own server and is not on another port now.
+// wasOnOwn reports whether a floating IP was on the Machine's own server and is not on another port now. recorded is true when
+// the Machine's status names the floating IP: this suffices if the floating IP is on no port now.
 func (p *Project) wasOnOwn(machine types.UID, ip *addresses.FloatingIPRow, recorded bool) bool {
 	_, gone := p.Servers.OfMachine(machine)
 	seen := p.Addresses.PlaceOf(ip.ID)

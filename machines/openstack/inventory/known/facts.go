@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// Facts returns what is known of a Machine's resources. Servers have no ProviderID, and Leftovers does not count the volumes in the
-// Machine's status.
+// Facts returns what is known of a Machine's resources. The field ProviderID of the servers is empty, and Leftovers does not
+// count the volumes in the Machine's status.
 func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 	living, gone := p.Servers.OfMachine(m.UID)
 	f := cloud.Facts{

@@ -62,14 +62,14 @@ type Answers struct {
 type Change struct {
 	// All is true when every Machine of the project is affected.
 	All bool
-	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed, because a
-	// Machine may name one of these servers.
+	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of all servers that changed: a Machine can
+	// also name a server in its provider ID that does not belong to it.
 	Machines []types.UID
 	Servers  []string
 }
 
 // Apply updates the known servers from a list. It returns the time until the next round, and what has changed. resumed is true
-// when this is the first list, or the list before it failed.
+// when this is the first list, or when the list before this one failed.
 func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
 	before, held := p.IsSynced(), p.Guard.Held() > 0
 	resumed = !before || p.failure != nil
@@ -96,7 +96,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 	return p.untilNext(a.Now), news, resumed
 }
 
-// untilNext returns the time until the next round of lists.
+// untilNext returns the time until the next round of lists is due.
 func (p *Project) untilNext(now time.Time) time.Duration {
 	next := p.Quota.NextLook(now, p.Servers.Period(now, p.Creates.Any(), p.isOurs))
 	if left, inherited := p.Creates.UntilSecondLook(now); inherited && left > 0 {
@@ -112,12 +112,12 @@ const OutdatedAfter = 2 * time.Minute
 type Failure struct {
 	// Next is the time until the next try. It grows with each failure.
 	Next time.Duration
-	// First is true for the first failure in a row. Outdated is true when lists have now failed for OutdatedAfter, so that the
-	// Machines' status shows it from now on.
+	// First is true for the first of several consecutive failures. Outdated is true when lists have now failed for OutdatedAfter,
+	// so that the Machines' status shows the failure from now on.
 	First, Outdated bool
 }
 
-// Failed records that lists failed. The known resources stay.
+// Failed records that lists failed. It keeps the known resources.
 func (p *Project) Failed(err error, now time.Time) Failure {
 	f := Failure{First: p.failures == 0, Next: servers.FastPeriod}
 	if f.First {
@@ -135,8 +135,8 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 }
 
 // ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster. It is called at the start, so that drover
-// finds existing ports and floating IPs after a restart without a call per Machine, and later for the collector. A known port of
-// a registered Machine that is not listed becomes doubtful.
+// finds existing ports and floating IPs after a restart without a call per Machine. Later it is called for the collector of
+// orphans. A known port of a registered Machine becomes doubtful when the list lacks it.
 func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.isRegistered)
 	p.listedAddresses = started
@@ -150,9 +150,9 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	p.Addresses.SeeUntagged(l, p.cluster)
 }
 
-// inheritCreates is called after the first lists. It adds a create in doubt for every port without a server: the previous leader
-// may have died after it sent the create of the server, and the list of servers may lag. It adds none when the ports were listed
-// at least SecondLookAfter after the start, because the list of servers that followed is already the second look.
+// inheritCreates is called after the first lists. It records a create in doubt for every Machine with a port and without a server:
+// the previous leader may have sent the create of a server that the list does not show yet. It records nothing when the ports were
+// listed SecondLookAfter or later after the start: the servers were listed even later, when the list shows such a server.
 func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
 		return

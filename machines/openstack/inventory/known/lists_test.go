@@ -30,7 +30,7 @@ func active(id string, machine types.UID) servers.Row {
 	return servers.Row{ID: id, Name: "worker-1", Status: servers.StatusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
 }
 
-func TestEachRoundListsOnlyWhatIsDue(t *testing.T) {
+func TestEachRoundOfListsRequestsOnlyWhatIsDue(t *testing.T) {
 	p := newProject()
 	first, news := p.list(noon, addresses.Lists{})
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
@@ -51,7 +51,7 @@ func TestEachRoundListsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-func TestCreateThatThePreviousLeaderMayHaveSent(t *testing.T) {
+func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 	l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String()}}}
 	serverTag := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
@@ -61,7 +61,7 @@ func TestCreateThatThePreviousLeaderMayHaveSent(t *testing.T) {
 		want    bool
 	}{
 		"is assumed for a port without a server":                                       {0, owner.Machine{UID: "u1"}, nil, true},
-		"is assumed when the Machine of the port is not registered yet":                {0, owner.Machine{UID: "u2"}, nil, true},
+		"is assumed when the Machine of the port is not in drover's registry yet":      {0, owner.Machine{UID: "u2"}, nil, true},
 		"is not assumed when the list shows the Machine's server":                      {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
 		"is not assumed when spec.providerID names the Machine's server":               {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
 		"is not assumed when the first list was made late enough after drover's start": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
@@ -116,7 +116,7 @@ func TestFailedListsAreRetriedWithAnIncreasingBackOff(t *testing.T) {
 	}
 }
 
-func TestListsThatFailForLong(t *testing.T) {
+func TestListsOfServersThatKeepFailing(t *testing.T) {
 	p := newProject()
 	p.list(noon, addresses.Lists{})
 	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// InDoubt returns the ID of a server of the Machine that must be looked up by its ID; empty when there is none. required is false
-// when the server is merely in ERROR without a known reason: it stays in ERROR even when the look-up fails.
+// InDoubt returns the ID of a server of the Machine that drover must look up by its ID; empty when there is none. required is
+// false when the server is in ERROR and only the reason is unknown: its state is known even if the look-up fails.
 func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 	living, _ := p.Servers.OfMachine(m.UID)
 	if id := p.doubtful(m, living); id != "" {
@@ -58,7 +58,7 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 		known := p.Servers.ByID(serverID) != nil
 		p.Servers.MarkGone(serverID, m.UID, now)
 		if !known && serverID != m.ServerID {
-			// The server is known only from a port; no Machine ever recorded it, so its absence does not count as a loss.
+			// Only a port showed that the server existed, and no Machine recorded it, so its absence is not a loss.
 			p.Servers.ByID(serverID).Wanted = true
 		}
 		return p.CountLosses(now)
@@ -76,8 +76,8 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 // IsFirstLookDue reports whether the servers that Machines name must still be compared with the first complete list.
 func (p *Project) IsFirstLookDue() bool { return !p.Guard.IsReady() && p.fulls > 0 }
 
-// Unlisted returns the servers in named that are not known or are missing; named maps the ID of each server to its Machine. When
-// there are too many such servers, the mass-deletion guard holds them and Unlisted returns none.
+// Unlisted returns the servers in named that no list has shown, or that the last complete list lacked. named maps the ID of each
+// server to its Machine. When there are too many such servers, the mass-deletion guard holds them and Unlisted returns none.
 func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []string) {
 	for id, machine := range named {
 		p.Servers.Expect(id, machine, now)
@@ -92,8 +92,8 @@ func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []str
 	return ids
 }
 
-// FirstLooked records the answer to a GET of a server that a Machine names. Only a 404 is a loss. Without an answer the server stays
-// missing, and the guard counts missing servers too.
+// FirstLooked records the answer to a GET of a server that a Machine names. The server counts as gone only after a 404. When the
+// GET fails otherwise, the server stays missing; the guard counts missing servers too.
 func (p *Project) FirstLooked(machine types.UID, serverID string, found *servers.Row, err error, now time.Time) {
 	switch {
 	case err == nil:

@@ -87,9 +87,9 @@ func TestFirstLookUpOfAMissingServer(t *testing.T) {
 		err           error
 		gone, missing bool
 	}{
-		"a server that the look-up finds is not a loss":              {&row, nil, false, false},
-		"a server whose look-up answers 404 is a loss":               {nil, notFound, true, false},
-		"a server whose look-up gets no answer stays missing (F-16)": {nil, lost, false, true},
+		"a server that the look-up finds counts neither as gone nor as missing": {&row, nil, false, false},
+		"a server whose look-up answers 404 counts as gone":                     {nil, notFound, true, false},
+		"a server whose look-up gets no answer still counts as missing (F-16)":  {nil, lost, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
@@ -112,7 +112,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a server that does not exist is not a loss when only a port named it", func(t *testing.T) {
+	t.Run("a server that does not exist does not count as a loss in the mass-deletion guard when only a port named it", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

@@ -54,8 +54,8 @@ func (p *Project) AddServer(machine types.UID, serverID, name string, now time.T
 	p.Servers.Merge(servers.Row{ID: serverID, Name: name, Status: servers.StatusBuild, Metadata: p.cluster.Metadata(machine)}, now)
 }
 
-// SetPort stores a port. If a create of this port is in doubt, this process has sent that create, so no server create names the
-// port yet.
+// SetPort stores a port. If a create of this port is in doubt, this process has sent it. Then no create of a server names the
+// port yet, because drover did not know the port's ID.
 func (p *Project) SetPort(tag owner.Tag, port addresses.Port, now time.Time) {
 	if p.Creates.Has(tag) {
 		port.NamedByCreate = false
@@ -80,7 +80,7 @@ func (p *Project) SetFloatingIP(tag owner.Tag, ip addresses.FloatingIP, now time
 }
 
 // FoundUnbound stores a port that was just looked up. It returns a Transient error when the port is bound to a server that is not
-// known to be gone: drover must look that server up first (see InDoubt).
+// known to be gone. drover must look up that server first (see InDoubt).
 func (p *Project) FoundUnbound(tag owner.Tag, row *addresses.PortRow, now time.Time) error {
 	p.SetPort(tag, row.Owned(), now)
 	if k := p.Servers.ByID(row.DeviceID); row.DeviceID == "" || k != nil && k.Gone {

@@ -11,24 +11,24 @@ import (
 // portTag is the owner tag of the first port of the Machine u1.
 var portTag = testCluster.Tag(owner.PortKind, "u1", 0)
 
-func TestPortsThatAnEarlierServerCreateMayUse(t *testing.T) {
+func TestPortsThatAnEarlierServerCreatePossiblyUses(t *testing.T) {
 	found := addresses.PortRow{ID: "a"}
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
 		do   func(*Project)
 		want bool
 	}{
-		"no earlier create uses a port that this process created (F-21)":                           {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
-		"a create of the previous leader may use a port that drover knows only from a list (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
-		"no earlier create uses a port that this process created, even after a list shows the port (F-21)": {func(p *Project) {
+		"a port that this process created does not count as used by an earlier server create (F-21)":             {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
+		"a port known only from a list counts as possibly used by a server create of the previous leader (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"a port that this process created does not count as used, even after a list shows the port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
-		"a server create whose answer was lost may use the Machine's port (F-21)": {func(p *Project) {
+		"the Machine's port counts as possibly used after the answer to a server create was lost (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},
-		"no earlier create uses a port that a list shows after the answer to the port's create was lost (F-21)": {func(p *Project) {
+		"a port does not count as used when only the answer to the port's own create was lost (F-21)": {func(p *Project) {
 			p.Attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},

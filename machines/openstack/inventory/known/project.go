@@ -41,7 +41,7 @@ type Project struct {
 	site     owner.Site
 	machines owner.Machines
 	began    time.Time
-	// uses records what a call in progress does with the ports and floating IPs of a Machine.
+	// uses holds, for each Machine, what a call in progress does with the Machine's ports and floating IPs.
 	uses map[types.UID]use
 	// stamp is the cloud's time of the last list. lastFull and lastList are when the last complete list and the last list of any
 	// kind began, on drover's clock. fulls is the number of complete lists.
@@ -102,8 +102,8 @@ func (p *Project) isRegistered(uid types.UID) bool {
 	return ok
 }
 
-// isOurs reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a registered Machine (servers of
-// machine-controller have no cluster ID), or a registered Machine expects it.
+// isOurs reports whether a server belongs to this cluster: it has the cluster's ID, it belongs to a registered Machine (servers
+// of machine-controller have no cluster ID), or a Machine names it and no list has shown it yet.
 func (p *Project) isOurs(k *servers.Known) bool {
 	uid := k.Machine()
 	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.isRegistered(uid))
@@ -113,7 +113,8 @@ func (p *Project) isOurs(k *servers.Known) bool {
 // store.
 func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
 
-// failedQuotas records the exhausted quotas that caused the ERROR of servers of this cluster. ids are the servers to check.
+// failedQuotas records the exhausted quotas that caused the ERROR of servers. It checks the servers with these IDs, if they belong
+// to this cluster.
 func (p *Project) failedQuotas(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)
@@ -126,7 +127,7 @@ func (p *Project) failedQuotas(ids []string, now time.Time) {
 	}
 }
 
-// unsettled returns a Transient error for a question that the next lists will answer.
+// unsettled returns a Transient error for a state that the next lists or look-ups will resolve.
 func unsettled(format string, args ...any) error {
 	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
 	e.RetryAfter = servers.FastPeriod

@@ -15,9 +15,9 @@ type Retained struct {
 	ID  string
 }
 
-// Retained returns up to limit ports and floating IPs to release, after a quota has been exhausted for two steps of the back-off
-// (CAPI-22): other Machines may need them, and the next attempt to create the Machine's server creates them again. Floating IPs
-// come first. It returns no port or floating IP of a Machine that is not idle.
+// Retained returns up to limit ports and floating IPs to delete, once a quota has been exhausted for two steps of the back-off
+// (CAPI-22). Other Machines may need them, and the next attempt to create the Machine's server creates new ones. Floating IPs
+// come first. It returns no port or floating IP that its Machine may need now (see isIdle).
 func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	if !p.Quota.Exhausted(now) {
 		return nil
@@ -38,8 +38,8 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	return found
 }
 
-// BeginRelease reports whether a retained port or floating IP may be deleted now: its tag still refers to the same ID, and its
-// Machine does not need it. If so, nothing is created for the Machine until EndRelease.
+// BeginRelease reports whether a retained port or floating IP may be deleted now: it is still known under its tag, and its Machine
+// does not need it. If BeginRelease returns true, nothing is created for the Machine until EndRelease.
 func (p *Project) BeginRelease(r Retained) bool {
 	ip, _ := p.Addresses.FloatingIP(r.Tag.Machine)
 	id := ip.ID

@@ -52,7 +52,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 	})
 }
 
-func TestRetainedPortsAndFloatingIPs(t *testing.T) {
+func TestReleaseOfRetainedPortsAndFloatingIPsAfterARefusalForAQuota(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodePortQuotaExceeded, "full")
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0)
@@ -68,7 +68,7 @@ func TestRetainedPortsAndFloatingIPs(t *testing.T) {
 		"ports and floating IPs stay while spec.providerID names a server":                                     {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
 		"ports and floating IPs stay while a create is in doubt":                                               {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while a call is creating a resource of their Machine":                     {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"ports and floating IPs stay when their Machine is not registered":                                     {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"ports and floating IPs stay when their Machine is not in drover's registry":                           {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -61,7 +61,7 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 	return all
 }
 
-// existing returns the given ID, or an empty string if the server is not known or is gone.
+// existing returns serverID if the server is known and not gone, and an empty string otherwise.
 func (p *Project) existing(serverID string) string {
 	if k := p.Servers.ByID(serverID); k == nil || k.Gone {
 		return ""

@@ -11,15 +11,15 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
 )
 
-// Unjoined is a server that should have become a node by now.
+// Unjoined is a server that has not become a node although it should have by now.
 type Unjoined struct {
 	Machine types.UID
 	Server  string
 }
 
-// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. Each server is
-// returned once when it has been ACTIVE for servers.DetachedAfter without becoming a node. A server that has a duplicate to delete
-// is returned, too.
+// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. It returns a
+// server once when the server has been ACTIVE for servers.DetachedAfter without becoming a node. It also returns a server that
+// has a duplicate to delete.
 func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 	for uid := range p.Servers.Machines() {
 		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving {
@@ -42,9 +42,9 @@ func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 	return due, ports
 }
 
-// Detach records the current bindings of the ports, and returns the Machines whose server has lost all of them. Such a server has
-// no network and counts as failed. Its ports are treated like ports that a create with an unknown outcome may name, so that they
-// are replaced as well.
+// Detach records the current bindings of the ports, and returns the Machines whose server has lost all its ports. Such a server
+// has no network and counts as failed. Its ports must be replaced too, so Detach marks them as ports that a create with an
+// unknown outcome may name.
 func (p *Project) Detach(due []Unjoined, rows []addresses.PortRow, now time.Time) (machines []types.UID) {
 	bound := make(map[string]string, len(rows))
 	for i := range rows {

@@ -16,11 +16,11 @@ func TestOnlyPortsOfServersWithoutANodeAreLookedUp(t *testing.T) {
 		after   time.Duration
 		due     bool
 	}{
-		"looks up the port of a server that has been ACTIVE for two minutes (F-21)":            {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
-		"does not look up the port of a server that has been ACTIVE for less than two minutes": {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
-		"does not look up the port of a server with a Node":                                    {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
-		"does not look up the port of a server whose Machine is being deleted":                 {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
-		"does not look up the port of a server whose Machine is not registered":                {owner.Machine{UID: "u2"}, time.Hour, false},
+		"looks up the port of a server that has been ACTIVE for two minutes without a Node (F-21)": {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
+		"does not look up the port of a server that has been ACTIVE for less than two minutes":     {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
+		"does not look up the port of a server with a Node":                                        {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
+		"does not look up the port of a server whose Machine is being deleted":                     {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
+		"does not look up the port of a server whose Machine is not in drover's registry":          {owner.Machine{UID: "u2"}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -72,13 +72,13 @@ func TestOnlyADuplicateServerIsDeleted(t *testing.T) {
 		after   time.Duration
 		want    []string
 	}{
-		"a second server of a Machine is deleted after two minutes":                          {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
-		"a second server of a Machine stays in the first two minutes":                        {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
-		"a server of another Machine stays":                                                  {m, active("s2", "u2"), time.Hour, nil},
-		"a second server stays when spec.providerID is empty":                                {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays when spec.providerID names a server of another Machine (F-1)": {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays while its Machine is being deleted":                           {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays before the ports of the first server were looked up (F-21)":   {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
+		"a second server of a Machine is deleted two minutes after drover has first seen it":         {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
+		"a second server of a Machine stays in the first two minutes after drover has first seen it": {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
+		"a server stays when its owner tag names another Machine, because it is not a duplicate":     {m, active("s2", "u2"), time.Hour, nil},
+		"a second server stays when spec.providerID is empty":                                        {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays when spec.providerID names a server of another Machine (F-1)":         {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays while its Machine is being deleted":                                   {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays before the ports of the first server were looked up (F-21)":           {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// window is the time for which a loss counts together with later losses: the time between two complete lists.
+	// window is how long a loss counts together with later losses. It is as long as the time between two complete lists.
 	window = servers.FullPeriod
-	// Up to max(least, known/part) losses within the window are accepted without confirmation.
+	// Within the window, up to max(least, known/part) losses are accepted without confirmation; known is the number of servers.
 	least = 3
 	part  = 10
 )
@@ -25,7 +25,7 @@ func TooMany(lost, known int) bool { return lost > max(least, known/part) }
 
 // Held is the stored state of the guard of one project.
 type Held struct {
-	// Servers are the IDs of the missing servers whose loss the guard does not accept. They do not expire.
+	// Servers are the IDs of the missing servers whose loss the guard does not accept. They stay however much time passes.
 	Servers []string `json:"servers,omitempty"`
 	// Lost are the IDs of recently lost servers whose deletion drover did not request, with the time at which each loss was found.
 	// They count together with the next losses.
@@ -41,8 +41,8 @@ func (h Held) equal(other Held) bool {
 type Guard struct {
 	// held has the IDs of the servers whose loss is not accepted.
 	held map[string]bool
-	// lost has the unrequested losses within the window, with the time at which each loss was found. stored has the losses in lost
-	// that are stored for the next leader. stores is true when there is a store.
+	// lost has the losses within the window that drover did not request, with the time at which each was found. stored marks the
+	// losses that are already stored for the next leader. stores is true when the guard's state is stored.
 	lost   map[string]time.Time
 	stored map[string]bool
 	stores bool
@@ -61,9 +61,9 @@ func New(stores bool) *Guard {
 	return &Guard{held: map[string]bool{}, lost: map[string]time.Time{}, stored: map[string]bool{}, stores: stores}
 }
 
-// Count counts the lost servers. When there are too many, the guard holds them: it does not accept their loss. Count releases the
-// held servers that exist again. mine reports whether a server belongs to this cluster. The result reports whether there is a new
-// state to store.
+// Count counts the lost servers. When there are too many, the guard holds them: it does not accept their loss. Count releases
+// held servers that exist again. mine reports whether a server belongs to this cluster. The result reports whether the guard has
+// a new state to store.
 func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Known) bool) bool {
 	before := g.state()
 	lost, known := losses(now, all.All(), mine)
@@ -107,8 +107,8 @@ func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Know
 	return lost, known
 }
 
-// updateLost adds the new losses, and removes those that are older than the window or turned out not to be losses. It returns the
-// number of losses that only the previous leader has seen.
+// updateLost adds the new losses to g.lost. It removes losses that are older than the window, and losses that were not losses
+// after all. unknown is the number of losses that only the previous leader has seen.
 func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (unknown int) {
 	current := make(map[string]bool, len(lost))
 	for _, id := range lost {
@@ -129,8 +129,8 @@ func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (un
 	return unknown
 }
 
-// Believes reports whether all of these servers count as gone. An unrequested loss counts as gone only after the guard has counted
-// it together with all other losses and it was stored for the next leader.
+// Believes reports whether the guard accepts that all of these servers are gone. It accepts a loss that drover did not request
+// only after it has counted it together with all other losses, and after the loss was stored for the next leader.
 func (g *Guard) Believes(gone []*servers.Known) bool {
 	for _, k := range gone {
 		_, lost := g.lost[k.ID]

@@ -26,7 +26,7 @@ func TestLossesAreTooManyWhenTheyAreMoreThanThreeAndMoreThanATenthOfTheServers(t
 	}
 }
 
-func TestServersThatCountAsLost(t *testing.T) {
+func TestServersThatTheMassDeletionGuardCountsAsLost(t *testing.T) {
 	gone := func(before time.Duration) *servers.Known {
 		return &servers.Known{Gone: true, GoneAt: noon.Add(-before)}
 	}

@@ -18,7 +18,7 @@ func (g *Guard) Load(h Held) {
 // ToStore returns the guard's state, and reports whether it differs from the stored one. Before Load it reports false.
 func (g *Guard) ToStore() (Held, bool) { return g.state(), g.dirty && g.loaded }
 
-// Stored records that a state was stored. It returns the servers whose loss is accepted from now on.
+// Stored records that state h was stored. It returns the servers whose loss the guard accepts from now on.
 func (g *Guard) Stored(h Held) (believed []string) {
 	stored := make(map[string]bool, len(h.Lost))
 	for id := range h.Lost {

@@ -20,8 +20,8 @@ type Machine struct {
 	ServerName string
 	// ServerID is the ID of the server in spec.providerID; empty when there is none. It shows where to look and proves nothing.
 	ServerID string
-	// Adopts is the ID of the server that an operator allows the Machine to take over; empty when there is none or when the
-	// annotation is not guarded.
+	// Adopts is the ID of the server that an operator allows the Machine to take over; empty when there is none, or when no
+	// admission policy prevents others from setting the annotation.
 	Adopts string
 	// Refusal is the reason why the server in Adopts may not be adopted; empty when it may be adopted. Project.Adopt sets it.
 	Refusal string

@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Cluster is the ID of a cluster, as in the owner tags of its resources. Its methods are the only place that decides who owns a
-// resource.
+// Cluster is the cluster ID, as it is written in owner tags. Only its methods decide who owns a resource.
 type Cluster string
 
 // Verdict is the result of the decision whether a resource belongs to a Machine.
@@ -16,7 +15,8 @@ type Verdict string
 const (
 	// Mine means that the resource belongs to the Machine.
 	Mine Verdict = "Mine"
-	// Adoptable means that the resource has no owner, and an operator allows this Machine to take it over.
+	// Adoptable means that the owner in the resource's tag does not exist any more, and an operator allows this Machine to take
+	// the resource over.
 	Adoptable Verdict = "Adoptable"
 	// Foreign means that the resource has another owner. drover does not write, use or delete it.
 	Foreign Verdict = "Foreign"
@@ -77,8 +77,9 @@ func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict
 	return Adoptable, ""
 }
 
-// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the address is
-// known to have been on the Machine's own server. It is needed because floating IPs of machine-controller have no owner tag.
+// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
+// floating IP is known to have been on the Machine's own server. This decides about floating IPs of machine-controller, which
+// have no owner tag.
 func (c Cluster) JudgeAddress(m *Machine, k Kind, description string, onOwn bool) Verdict {
 	tag, tagged := parse(k, description)
 	switch {
@@ -107,9 +108,9 @@ func (c Cluster) Metadata(machine types.UID) map[string]string {
 // Has reports whether a server has the ID of this cluster.
 func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
 
-// JudgeAbsence decides whether the Machine's server is gone, when the server cannot be found in the project here or was seen
-// deleted there. seen is true when the server was seen there with the Machine's own tags. Mine means that the Machine's server is
-// gone. Undecided means that the absence proves nothing, for the returned reason.
+// JudgeAbsence decides whether the Machine's server is gone, when the project here lacks the server, or showed it as deleted.
+// seen is true when a list of that project has shown the server with the Machine's own tags. Mine means that the Machine's server
+// is gone. Undecided means that the absence proves nothing, for the returned reason.
 func (c Cluster) JudgeAbsence(m *Machine, here Site, seen bool) (Verdict, string) {
 	switch {
 	case seen, m.Recorded == here:

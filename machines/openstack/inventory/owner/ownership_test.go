@@ -70,7 +70,7 @@ func TestOwnershipOfAFloatingIP(t *testing.T) {
 	}
 }
 
-func TestAbsenceOfAServerFromAProject(t *testing.T) {
+func TestAnswerThatAProjectDoesNotHaveTheServer(t *testing.T) {
 	o := Cluster("c1")
 	here, elsewhere := Site{"p1", "east"}, Site{"p2", "east"}
 	for name, tc := range map[string]struct {
@@ -79,7 +79,7 @@ func TestAbsenceOfAServerFromAProject(t *testing.T) {
 		want     Verdict
 		says     []string
 	}{
-		"proves that the server is gone when the project is the recorded one (F-15)":                                    {here, false, Mine, nil},
+		"proves that the server is gone when the project is the Machine's recorded project (F-15)":                      {here, false, Mine, nil},
 		"proves that the server is gone when drover has seen it in the project and no project is recorded":              {Site{}, true, Mine, nil},
 		"proves nothing when another project is recorded (F-15)":                                                        {elsewhere, false, Undecided, []string{"p1", "p2"}},
 		"proves nothing when another region is recorded (F-15)":                                                         {Site{"p1", "west"}, false, Undecided, []string{"east", "west"}},

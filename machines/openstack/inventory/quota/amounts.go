@@ -5,7 +5,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Amounts are quantities of what quotas limit, each at its index below.
+// Amounts are quantities of what quotas limit. The constants below are its indexes.
 type Amounts [7]int
 
 // The indexes of Amounts.

@@ -25,7 +25,7 @@ type Book struct {
 	watches map[client.Service]*watch
 	// reserved is the quota that is reserved for Machines and that they have not used yet.
 	reserved map[types.UID]reservation
-	// raised is when the limits last showed free quota after a quota had been exhausted.
+	// raised is when the limits last showed free quota again, after a quota had been exhausted.
 	raised time.Time
 }
 
@@ -38,21 +38,23 @@ type reservation struct {
 // isOver reports whether the Machine has had enough time to use the reservation.
 func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Period }
 
-// watch follows one service's quota from the first refusal until no create has been refused for a period.
+// watch follows the quota of one service, from the first create that the cloud refuses until no create has been refused for a
+// Period.
 type watch struct {
 	refusal *fault.Error
-	// since is when the first create was refused after the limits last showed free quota; due is when the limits are read next.
+	// since is when the cloud refused the first create after the limits last showed free quota. due is when drover must read the
+	// limits next.
 	since, due time.Time
 	// room is the free quota that drover knows of. It is zero until the limits have been read.
 	room  Amounts
 	known bool
-	// doubts is the number of creates that the cloud has refused since the limits were last read, although the limits showed enough
-	// free quota.
+	// doubts is the number of creates that the cloud has refused since the limits were last read, although these showed free
+	// quota.
 	doubts int
-	// probe is true when the limits cannot be read, so that one create may be tried.
+	// probe is true when the limits cannot be read. Then drover may try one create.
 	probe bool
-	// blocked is true when a Machine was refused a reservation since the limits were last read; least is the smallest amount
-	// that such a Machine wanted.
+	// blocked is true when Reserve has refused quota to a Machine since the limits were last read; least is the smallest amount
+	// that it refused.
 	blocked bool
 	least   Amounts
 }
@@ -152,8 +154,8 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 	}
 }
 
-// mostDoubts is the maximum number of quota errors that drover ignores although the limits showed enough free quota, because
-// their cause may be the refused Machine itself. After more such errors the limits count as outdated.
+// mostDoubts is how many refused creates drover ignores while the limits still show free quota: the cause may be special to one
+// Machine. After more such creates, the limits that were read count as outdated.
 const mostDoubts = 3
 
 // Failed records that a Machine's server went to ERROR because a quota was exceeded. For example, Nova finds out only after the
@@ -231,8 +233,8 @@ func (b *Book) reopen(s client.Service, w *watch, room bool, now time.Time) bool
 	return true
 }
 
-// Due returns the services whose limits must be read now. While no quota is watched, it also removes expired reservations,
-// which Looked does otherwise.
+// Due returns the services whose limits must be read now. It also removes expired reservations if no quota is exhausted;
+// otherwise Looked removes them.
 func (b *Book) Due(now time.Time) []client.Service {
 	if len(b.watches) == 0 {
 		maps.DeleteFunc(b.reserved, func(_ types.UID, r reservation) bool { return r.isOver(now) })

@@ -15,7 +15,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func uid(text string) types.UID { return types.UID(text) }
 
-func TestQuotaBookReservesFreeQuota(t *testing.T) {
+func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *Book {
@@ -67,7 +67,7 @@ func TestQuotaBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ends a reservation that is not used for three periods", func(t *testing.T) {
+	t.Run("ends a reservation when its Machine creates nothing for three periods of reading the cloud's limits", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -78,7 +78,7 @@ func TestQuotaBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("stops watching a quota for which no Machine was refused for a period", func(t *testing.T) {
+	t.Run("stops watching a quota when no Machine was refused for it in one period of reading the cloud's limits", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestQuotaBookReservesFreeQuota(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("ignores the first refusals by the cloud that contradict the cloud's limits, and then refuses Machines", func(t *testing.T) {
+	t.Run("trusts the cloud's limits over its first refusals, and refuses Machines once the cloud has refused more creates", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -98,7 +98,7 @@ func TestQuotaBookReservesFreeQuota(t *testing.T) {
 		b.Refused("odd", refusal, one, noon)
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("permits one create per period when the cloud's limits cannot be read", func(t *testing.T) {
+	t.Run("permits one create after each failed reading of the cloud's limits", func(t *testing.T) {
 		b := hit()
 		if !b.Unreadable(client.Compute, noon) {
 			t.Fatal("Unreadable() = false, want true")
@@ -108,7 +108,7 @@ func TestQuotaBookReservesFreeQuota(t *testing.T) {
 		}
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("permits the release of retained resources after two steps of the back-off (CAPI-22)", func(t *testing.T) {
+	t.Run("permits the release of retained resources when no quota was free for two steps of the back-off (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{}, noon)
 		if b.Exhausted(noon.Add(RetainedFor-time.Second)) || !b.Exhausted(noon.Add(RetainedFor)) {

@@ -31,8 +31,8 @@ type Untagged struct {
 	Machine, Was types.UID
 }
 
-// Untagged returns up to limit servers to tag now, and reports whether there are more. It records that these servers are now
-// tagged, so that it returns them again only after TagAgain. A server that no Machine adopts is included only if its Machine is
+// Untagged returns up to limit servers to tag now, and reports whether there are more. It records the time, so that it returns
+// the same servers again only after TagAgain. It includes a server that no Machine adopts only if the server's own Machine is
 // registered.
 func (c *Cache) Untagged(limit int, now time.Time, isRegistered func(types.UID) bool) (found []Untagged, more bool) {
 	for id, k := range c.byID {

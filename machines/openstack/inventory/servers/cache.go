@@ -22,11 +22,11 @@ type Cache struct {
 
 // Hooks are functions with which a Cache asks the Project that uses it.
 type Hooks struct {
-	// Leaving reports whether the Machine of a server is being deleted: then the deletion of the server is wanted.
+	// Leaving reports whether the Machine of a server is being deleted. If so, the loss of the server is expected.
 	Leaving func(*Known) bool
-	// Remembered reports whether a server that is gone or missing must stay in the cache, however long ago that was found.
+	// Remembered reports whether a server that is gone or missing must stay in the cache, however long it has been gone or missing.
 	Remembered func(*Known) bool
-	// Awaited reports whether the Machine of a missing server exists, so that the server must be looked up by its ID.
+	// Awaited reports whether a missing server has a Machine that exists. If so, the server must be looked up by its ID.
 	Awaited func(*Known) bool
 }
 
@@ -87,9 +87,8 @@ func (c *Cache) isOver(k *Known, now time.Time) bool {
 	return now.Sub(k.GoneAt) > tombstoneAge
 }
 
-// revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after that
-// answer shows the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list
-// may lag.
+// revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after the 404 shows
+// the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list may lag.
 func (c *Cache) revive(r *Row, l List) {
 	k := c.byID[r.ID]
 	if k == nil || !k.Gone || !k.goneByGet || !l.Full || !l.Started.After(k.GoneAt) || r.Status == statusDeleted {
@@ -161,8 +160,8 @@ func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	k.Wanted = c.endWanted(k)
 }
 
-// endWanted reports whether the loss of the server is expected: drover requested its deletion, its Machine is being deleted, or
-// the server has failed. drover replaces failed servers, and may have requested the deletion of this one before a restart.
+// endWanted reports whether the loss of a server is expected: drover requested its deletion, its Machine is being deleted, or the server
+// has failed. drover deletes failed servers, and may have requested this deletion before a restart.
 func (c *Cache) endWanted(k *Known) bool {
 	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
 }
@@ -195,7 +194,7 @@ func (c *Cache) All() iter.Seq[*Known] { return maps.Values(c.byID) }
 // Machines returns the Machines that have or name a known server, living or gone.
 func (c *Cache) Machines() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
 
-// IndexedUnder returns the servers that belong to a Machine or that the Machine expects, living and gone, unsorted.
+// IndexedUnder returns, in no order, the servers that belong to a Machine or that its provider ID names, including those that are gone.
 func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	return func(yield func(*Known) bool) {
 		for id := range c.byMachine[machine] {
@@ -206,8 +205,8 @@ func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	}
 }
 
-// OfMachine returns the servers of a Machine, living and gone. gone includes servers that the Machine only names and that the cloud
-// has never shown. Any other server that the Machine only names is not its own.
+// OfMachine returns the servers of a Machine, living and gone. gone includes a server that is gone and that the Machine only names, because
+// no list has shown it. A server that the Machine names counts as living only if its tags, or an adoption, make it the Machine's.
 func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
 	for k := range c.IndexedUnder(uid) {
 		switch {

@@ -76,7 +76,7 @@ func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 	}
 }
 
-func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
+func TestServerThatCountsAsGoneReturnsOnlyWithALaterFullList(t *testing.T) {
 	began := func(after time.Duration, full bool, rows ...Row) List {
 		return List{Rows: rows, Full: full, Started: noon.Add(after), Now: noon.Add(after + time.Second)}
 	}
@@ -84,10 +84,10 @@ func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
 		list List
 		gone bool
 	}{
-		"a full list that began after the 404 and shows the server removes the tombstone (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
-		"a full list that began before the 404 does not remove the tombstone (F-19)":             {began(-time.Second, true, at("a", StatusActive, 0)), true},
-		"a list of changes does not remove the tombstone (F-19)":                                 {began(time.Second, false, at("a", StatusActive, 0)), true},
-		"a full list that shows the server as DELETED does not remove the tombstone (F-19)":      {began(time.Second, true, at("a", statusDeleted, 1)), true},
+		"a server that is gone after a 404 returns when a full list that began later shows it (F-19)":  {began(time.Second, true, at("a", StatusActive, 0)), false},
+		"a server stays gone after a 404 when the full list that shows it began before the 404 (F-19)": {began(-time.Second, true, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when only a list of changes shows it (F-19)":                  {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when a full list shows it as DELETED (F-19)":                  {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -100,7 +100,7 @@ func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an outdated full list does not remove the tombstone of a server whose row was DELETED (F-19)", func(t *testing.T) {
+	t.Run("a server whose row was DELETED stays gone when an outdated full list still shows it as ACTIVE (F-19)", func(t *testing.T) {
 		cache := newCache()
 		cache.Merge(at("a", statusDeleted, 9), noon)
 		cache.Apply(began(time.Minute, true, at("a", StatusActive, 0)))
@@ -110,7 +110,7 @@ func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
 	})
 }
 
-func TestTombstonesOfServersExpire(t *testing.T) {
+func TestServersThatAreGoneAreRemovedFromTheCacheAfterAWhile(t *testing.T) {
 	cache := newCache()
 	cache.Merge(at("a", statusDeleted, 0), noon)
 	cache.Apply(List{Now: noon.Add(2 * tombstoneAge)})

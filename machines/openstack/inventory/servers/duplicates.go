@@ -32,14 +32,14 @@ func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (n
 	return named, duplicates
 }
 
-// HasPortsBeside reports whether the server was seen on its Machine's ports after another server of the Machine had appeared. When
-// two servers were created on one port, the server that works may have lost the port.
+// HasPortsBeside reports whether the server still had its Machine's ports when they were looked up after another server of the
+// Machine had appeared. When two servers were created with the same port, either of them may have lost it.
 func (k *Known) HasPortsBeside(other *Known) bool {
 	return k.Detached == "" && !k.portsLooked.Before(other.Since.Add(DuplicateAge))
 }
 
-// IsPortLookDue reports whether the Machine's ports must be looked up now, for a server that has not become a node: once when it
-// has been ACTIVE for DetachedAfter, and once for each other server of the Machine.
+// IsPortLookDue reports whether the Machine's ports must be looked up now because a server has not become a node: once when the
+// server has been ACTIVE for DetachedAfter, and once for each other server of the Machine.
 func (c *Cache) IsPortLookDue(machine types.UID, k *Known, now time.Time) bool {
 	if !k.BelongsTo(machine) || k.Status != StatusActive || !k.Present() || k.Detached != "" {
 		return false

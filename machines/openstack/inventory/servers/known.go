@@ -15,7 +15,7 @@ type Known struct {
 	Row
 	// Sighted is true when the cloud has shown a row of the server.
 	Sighted bool
-	// Ending are the volumes that are deleted with the server, as far as any row has shown them, sorted.
+	// Ending are the volumes that Nova deletes with the server, from all rows that the cloud has shown, sorted.
 	Ending []string
 	// Gone is true when a row had the status DELETED, or a GET by the ID answered 404. The server stays in the cache as a
 	// tombstone, so that a list that lags does not bring it back. GoneAt is when this was found.
@@ -32,15 +32,15 @@ type Known struct {
 	Detached string
 
 	// tagged is the Machine in the server's tags; empty when they name no Machine of this cluster. adopter is the Machine that
-	// adopts the server, until the server's tags are written; empty when there is none. expected is the Machine that names the
-	// server while the cloud has shown no row of the server, which does not prove that the server is that Machine's.
+	// adopts the server, until the server's tags are written; empty when there is none. expected is a Machine that names the
+	// server, as long as the cloud has shown no row of the server; the server may belong to another Machine.
 	tagged, adopter, expected types.UID
 	// missingSince is when the server became missing; zero while it is not.
 	missingSince time.Time
 	// goneByGet is true when the server is gone only because of a 404. A complete list that begins later can bring it back.
 	goneByGet bool
-	// fluxSince is the time since which the server has been in a state that changes without another request, such as BUILD; zero
-	// when it is not in such a state.
+	// fluxSince is when the server entered a state that it leaves without another request, such as BUILD; zero when it is not in
+	// such a state.
 	fluxSince time.Time
 	// firstAsked and asked are the times of the first and the last request to delete the server, and times is the number of these
 	// requests.

@@ -4,14 +4,14 @@ import "time"
 
 // The periods of the lists of servers.
 const (
-	// FastPeriod is the period while a server of this cluster is being deleted or a create is in doubt, because a Machine waits for
-	// the result. BuildPeriod is the period while servers are only being built, which is less urgent, because drover notices a Node
-	// that registers without a list. RestPeriod is the period otherwise.
+	// FastPeriod is the period while a server of this cluster is being deleted or a create is in doubt, because a Machine waits
+	// for the result. BuildPeriod is the period while servers are only being built. This is less urgent, because drover needs no
+	// list to notice that a Node has registered. RestPeriod is the period otherwise.
 	FastPeriod  = 2 * time.Second
 	BuildPeriod = 5 * time.Second
 	RestPeriod  = time.Minute
 	// longFlux is how long a server may be in a state that changes without another request, such as BUILD, before it counts as
-	// stuck. drover does not list more often for a stuck server.
+	// stuck. A stuck server does not shorten the period of the lists.
 	longFlux = 10 * time.Minute
 	// FullPeriod is the time between complete lists; unsettledFullPeriod is the time while a create is in doubt.
 	FullPeriod          = 10 * time.Minute

@@ -73,7 +73,7 @@ func (r *Row) Tags() owner.ServerTags {
 	return owner.ServerTags{ID: r.ID, Name: r.Name, Machine: types.UID(r.Metadata[owner.MetadataMachineUID]), Cluster: r.Metadata[owner.MetadataClusterID]}
 }
 
-// State returns the state that follows from status and task.
+// State returns the state of the server, from its status and its task.
 func (r *Row) State() cloud.ServerState {
 	switch {
 	case r.TaskState == taskDeleting, r.Status == statusDeleted, r.Status == statusSoftDeleted:
@@ -148,7 +148,7 @@ func (r *Row) endingVolumes() []string {
 	return ids
 }
 
-// inFlux reports whether the server's state will change without another request.
+// inFlux reports whether the server is in a state that it leaves without another request.
 func (r *Row) inFlux() bool {
 	return r.Status == StatusBuild || r.TaskState == taskDeleting || r.State() == cloud.ServerStarting
 }

@@ -112,9 +112,9 @@ func (j *judgement) acceptClusterID() {
 	}
 }
 
-// found records that a resource or Node has no Machine in this round. It returns why the orphan may not be deleted yet: the
-// orphan is too young, or was not an orphan in the previous round. created is when the orphan was created, or when it was
-// first seen.
+// found records that a resource or Node has no Machine in this round. It returns why the orphan may not be deleted yet: it is too
+// young, or it was not an orphan in the previous round; empty when it may be deleted. created is when the orphan was created, or
+// when it was first seen.
 func (j *judgement) found(key string, created time.Time) (why string) {
 	since, again := j.before.Orphans[key]
 	if !again {
@@ -236,8 +236,8 @@ func unfitProject(p *cloud.Project) Stop {
 	return Stop{}
 }
 
-// holdIn records why nothing is collected in a project until an operator confirms it. The first reason stays. When too many
-// projects are held, nothing is collected anywhere.
+// holdIn records why nothing is collected in a project until an operator confirms it. If a reason is recorded already, that one
+// stays. When too many projects are held, nothing is collected anywhere.
 func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	held := j.memory.Stored.Holds
 	if j.Confirmed || slices.ContainsFunc(held, func(h hold) bool { return h.site == s }) {
@@ -251,7 +251,8 @@ func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	j.memory.Stored.Holds = append(slices.Clip(held), hold{s, stop})
 }
 
-// stopIn stops the collection in a project for this round. The first reason stays.
+// stopIn stops the collection in a project for this round. If the project is stopped for another reason already, that reason
+// stays.
 func (j *judgement) stopIn(s site, stop Stop) {
 	if _, known := j.stopped[s]; !known {
 		j.stopped[s] = stop

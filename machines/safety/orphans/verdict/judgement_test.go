@@ -12,7 +12,7 @@ import (
 )
 
 // Each row is about one check. Without that check, a resource in the row's cluster would be deleted.
-func TestChecksStopTheCollection(t *testing.T) {
+func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machines int
 		memory   func(*Memory)
@@ -75,7 +75,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when too many servers have no Machine, even without counting the project with the most of them (MCM-82)": {10, nil,
+		"nothing is deleted when too many servers have no Machine even outside the project with the most of them (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -152,7 +152,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 }
 
 // Each row has a tenant's project with a problem, and another project in which two servers have lost their Machines.
-func TestATenantDoesNotStopTheCollectionInOtherProjects(t *testing.T) {
+func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 	tenants := func(n int) cloud.Project {
 		p := cloud.Project{Name: "the tenant's", Place: "tenant"}
 		for k := range n {
@@ -170,12 +170,12 @@ func TestATenantDoesNotStopTheCollectionInOtherProjects(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"other projects continue when a server of the tenant was created for an unknown Machine under this leader (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"other projects continue when the tenant's servers were created while there was no leader (MCM-82)":                 {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"other projects continue when very many of the tenant's servers have no Machine (MCM-82)":                           {tenants(50), TooMany},
-		"other projects continue when too many servers have no Machine only because of the tenant's servers (MCM-82)":       {tenants(3), TooMany},
-		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":                              {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"other projects continue when the tenant's lists fail (MCM-80)":                                                     {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"other projects continue when, under this leader, a server of the tenant was created for an unknown Machine (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"other projects continue when the tenant's servers were created while there was no leader (MCM-82)":                   {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"other projects continue when 50 of the tenant's servers have no Machine (MCM-82)":                                    {tenants(50), TooMany},
+		"other projects continue when too many servers have no Machine only because of the tenant's servers (MCM-82)":         {tenants(3), TooMany},
+		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":                                {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"other projects continue when the tenant's lists fail (MCM-80)":                                                       {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -218,7 +218,7 @@ func TestATenantDoesNotStopTheCollectionInOtherProjects(t *testing.T) {
 	})
 }
 
-func TestTheCollectionInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
+func TestTheDeletionOfOrphansInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
 	stranger := func(place string, n int) cloud.Project {
 		r := serverOf(n)
 		r.Created = noon.Add(-20 * time.Minute)
@@ -232,7 +232,7 @@ func TestTheCollectionInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
 			}
 		}}.run(func() *Snapshot { return world(3000) })
 	}
-	t.Run("the collection stops in each project with a server of another cluster, until an operator confirms (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stops in each project with a server of another cluster, until an operator confirms (MCM-82)", func(t *testing.T) {
 		v, m := held(2)
 		expect(t, v, []string{"server-2998", "server-2999"}, Foreign, Foreign)
 		_, m = passes{count: 1, memory: m, change: func(_ int, s *Snapshot) { s.Confirmed = true }}.run(func() *Snapshot { return world(10) })
@@ -240,14 +240,14 @@ func TestTheCollectionInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
 			t.Errorf("still held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("the collection stays stopped while the project is missing from drover's list of projects (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stays stopped while the project is missing from drover's list of projects (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		_, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(10) })
 		if len(m.Stored.Holds) != 1 || m.Stored.Holds[0].Place != "tenant 0" {
 			t.Errorf("held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("the collection stays stopped when the URL of the project's Keystone changes, and only in that project (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stays stopped when the URL of the project's Keystone changes, and only in that project (MCM-82)", func(t *testing.T) {
 		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
 		for place, want := range map[string][]string{"https://new/v3 R1 id": nil, "https://old R1 other": {"server-8", "server-9"}} {
 			v, _ := passes{count: 3, memory: Memory{Stored: stored}, change: func(_ int, s *Snapshot) {
@@ -257,13 +257,13 @@ func TestTheCollectionInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
 			expect(t, v, want, Foreign)
 		}
 	})
-	t.Run("the collection stops in all projects when it is stopped in very many projects (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stops in all projects when it would be stopped in more projects than drover stores (MCM-82)", func(t *testing.T) {
 		v, m := held(mostHolds + 1)
 		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
 			t.Errorf("%d are held, and all for %q; %v are deleted", len(m.Stored.Holds), m.Stored.Hold.Reason, deleted(v))
 		}
 	})
-	t.Run("each stop is stored with its reason, and read back (MCM-82)", func(t *testing.T) {
+	t.Run("the project and the reason of a stopped deletion are stored, and read back unchanged (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		text, err := json.Marshal(m.Stored)
 		var back Stored
@@ -273,7 +273,7 @@ func TestTheCollectionInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
 	})
 }
 
-func TestAStoppedCollectionStaysStoppedAfterARestart(t *testing.T) {
+func TestAStoppedDeletionOfOrphansStaysStoppedAfterARestart(t *testing.T) {
 	two := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
 		s.drop(2, false)
 		if pass > 0 {
@@ -283,11 +283,11 @@ func TestAStoppedCollectionStaysStoppedAfterARestart(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
 	_, m := two.run(fresh)
 	gone := func(_ int, s *Snapshot) { s.drop(2, false) }
-	t.Run("a new leader with only the stored memory deletes nothing (MCM-82)", func(t *testing.T) {
+	t.Run("a new leader that has only the stored reason for the stop deletes nothing (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 3, memory: Memory{Stored: m.Stored}, change: gone}.run(fresh)
 		expect(t, v, nil, Older)
 	})
-	t.Run("an operator's confirmation lets the collection continue (MCM-82)", func(t *testing.T) {
+	t.Run("a new leader deletes orphans again when an operator confirms (MCM-82)", func(t *testing.T) {
 		v, after := passes{count: 2, memory: Memory{Stored: m.Stored}, change: func(pass int, s *Snapshot) {
 			gone(pass, s)
 			s.Confirmed = pass == 0
@@ -312,7 +312,7 @@ func TestMachinesThatVanishedWithoutAReportedDeletion(t *testing.T) {
 			t.Errorf("it still holds %+v", m.Stored.Hold)
 		}
 	})
-	t.Run("vanished Machines are added up for a day, so that a few at a time also stop the collection (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines are added up for a day, so that a few at a time also stop the deletion of orphans (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 4, memory: remembers(), change: func(pass int, s *Snapshot) {
 			s.drop(pass, true)
 			s.Projects[0].Resources = nil
@@ -333,9 +333,9 @@ func TestMachinesThatVanishedWithoutAReportedDeletion(t *testing.T) {
 	})
 }
 
-func TestANewClusterIDIsAccepted(t *testing.T) {
+func TestWhenANewClusterIDIsAccepted(t *testing.T) {
 	m := Memory{}
-	t.Run("the first round that finds no orphan accepts the ID (MCM-82)", func(t *testing.T) {
+	t.Run("a new cluster ID is accepted in the first round that finds no orphan (MCM-82)", func(t *testing.T) {
 		var v Verdict
 		v, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(3) })
 		expect(t, v, nil)
@@ -343,11 +343,11 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 			t.Errorf("stored is %+v", m.Stored)
 		}
 	})
-	t.Run("the ID is not accepted while a project is not listed yet or the mass-deletion guard holds its servers (MCM-82)", func(t *testing.T) {
+	t.Run("a new cluster ID is not accepted while a project is not listed yet or the mass-deletion guard holds its servers (MCM-82)", func(t *testing.T) {
 		for name, change := range map[string]func(*Snapshot){
-			"no project is known":      func(s *Snapshot) { s.Projects = nil },
-			"one project is not known": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
-			"one project is held back": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
+			"a new cluster ID is not accepted while no project is known":                    func(s *Snapshot) { s.Projects = nil },
+			"a new cluster ID is not accepted while one project is not listed yet":          func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
+			"a new cluster ID is not accepted while the guard holds servers of one project": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
 		} {
 			v, after := passes{count: 1, change: func(_ int, s *Snapshot) { change(s) }}.run(func() *Snapshot { return world(3) })
 			if after.Stored.ClusterID != "" || len(v.Stops) > 0 {
@@ -359,18 +359,18 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 
 // A clone of the cluster took over at noon, with a lease that was last renewed an hour earlier. The original cluster has
 // created servers all that time, and still does.
-func TestServersCreatedWithoutALeaderAreKept(t *testing.T) {
+func TestServersWithoutAMachineInACloneThatWasRestoredFromABackup(t *testing.T) {
 	from, to := noon.Add(-time.Hour), noon
 	for name, tc := range map[string]struct {
 		born time.Time
 		want Reason
 	}{
-		"a server is kept when the cloud's clock is late and shows a creation shortly before the backup (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the backup (MCM-82)":                                    {from.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created right before the clone takes over (MCM-82)":                         {to.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the clone has taken over (MCM-82)":                      {to.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)":               {to.Add(3 * time.Minute), Foreign},
-		"a server is deleted when it was created an hour before the backup (MCM-81)":                              {from.Add(-time.Hour), ""},
+		"a server is kept when it was created 90 s before the backup, because the cloud's clock may be late (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the backup (MCM-82)":                                        {from.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created right before the clone takes over (MCM-82)":                             {to.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the clone has taken over (MCM-82)":                          {to.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)":                   {to.Add(3 * time.Minute), Foreign},
+		"a server is deleted when it was created an hour before the backup (MCM-81)":                                  {from.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -396,8 +396,8 @@ func TestServersCreatedWithoutALeaderAreKept(t *testing.T) {
 
 func TestAServerCreatedAtAChangeOfLeaderIsKept(t *testing.T) {
 	for name, later := range map[string]time.Duration{
-		"a server is kept when it was created right after this process became the leader, and its Machine was never seen (MCM-82)": 30 * time.Second,
-		"a server is kept when its Machine was never seen, even if the cloud's clock is a minute late (MCM-82)":                    -time.Minute,
+		"a server is kept when it was created right after this process became the leader, and its Machine was never seen (MCM-82)":     30 * time.Second,
+		"a server is kept when its Machine was never seen and it was created a minute before the change by the cloud's clock (MCM-82)": -time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {

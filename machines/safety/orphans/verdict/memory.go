@@ -109,8 +109,8 @@ type site struct {
 
 func siteOf(p *cloud.Project) site { return site{p.Cloud, p.Place} }
 
-// project returns the cloud and the last word of Place. If Place has several words, the last one is the ID of the project.
-// That ID stays the same when the URL of the Keystone or the name of the region changes.
+// project returns the name of the cloud and the last word of Place, which is the project's ID. Unlike the other words, the ID
+// stays the same when the URL of Keystone or the region's name changes.
 func (s site) project() string {
 	return s.Cloud + " " + s.Place[strings.LastIndexByte(s.Place, ' ')+1:]
 }
@@ -154,9 +154,9 @@ func (t tallies) sum() (all tally) {
 	return all
 }
 
-// tooMany reports whether too many are lost, in a single project or in all projects together. A single project, for example a
-// tenant's, does not stop the others: when too many are lost only because of the worst project, worst is that project and
-// everywhere is false.
+// tooMany reports in found whether too many servers or Nodes are lost, in a single project or in all projects together. worst is
+// the project with the largest excess. everywhere is false when the other projects without it have lost few enough: then the
+// collection stops only in worst, for example in the project of one tenant.
 func (t tallies) tooMany() (worst site, found, everywhere bool) {
 	alone := 0
 	var sites []site

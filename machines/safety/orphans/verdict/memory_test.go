@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestTheNumberOfSpansWithoutALeaderIsLimited(t *testing.T) {
-	t.Run("joins the two spans that are closest together when there are too many, and covers no other time with a leader (MCM-82)", func(t *testing.T) {
+func TestTheNumberOfRecordedTimesWithoutALeaderIsLimited(t *testing.T) {
+	t.Run("when there are too many recorded times, the two that are closest together are joined, and no others (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {
@@ -28,9 +28,9 @@ func TestTheNumberOfSpansWithoutALeaderIsLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		length time.Duration
 		want   bool
-	}{"a restart": {time.Minute, false}, "a short absence": {90 * time.Second, true}, "a long one": {time.Hour, true}} {
+	}{"a minute without a leader, as in a restart, does not matter": {time.Minute, false}, "90 seconds without a leader matter": {90 * time.Second, true}, "an hour without a leader matters": {time.Hour, true}} {
 		if got := Matters(Span{noon, noon.Add(tc.length)}); got != tc.want {
-			t.Errorf("Matters() of %s = %v", name, got)
+			t.Errorf("%s: Matters() = %v", name, got)
 		}
 	}
 	if !Matters(Span{To: noon}) {

@@ -91,7 +91,7 @@ func (j *judgement) hasMachine(n *Node) bool {
 func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: j.memory.Servers[n.Server]}
 	if n.worked(j.Now, j.Age) {
-		// Only rounds in which the Node does not work are counted.
+		// This round is not counted as one in which the Node had no Machine: only rounds in which the Node does not work count.
 		o.Why = fmt.Sprintf("it is Ready, or was within the last %s, so its server works", j.Age)
 		return o
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
+func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 	with := func(change func(*Node)) func(*Snapshot) {
 		return func(s *Snapshot) {
 			n := nodeOfMachine(20)
@@ -25,12 +25,12 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 		why    string
 	}{
 		"deletes a Node once Machine and server are gone (MCM-86)":                                     {with(func(*Node) {}), []string{"worker-20"}, ""},
-		"deletes a Node that is recognized by its annotation (MCM-86)":                                 {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
-		"keeps a young Node (MCM-86)":                                                                  {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
+		"deletes a Node whose annotation, but no label, names a Machine that is gone (MCM-86)":         {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
+		"keeps a Node that is younger than 15 minutes (MCM-86)":                                        {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
 		"keeps a Ready Node (MCM-86)":                                                                  {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
-		"keeps a Node that was Ready a quarter of an hour ago (MCM-86)":                                {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
-		"keeps a young Node without a report of its kubelet (MCM-86)":                                  {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
-		"deletes a Node whose kubelet never reported (MCM-86)":                                         {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
+		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)": {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                 {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
 		"keeps a Node whose server exists (MCM-86)":                                                    {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
 		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
 		"deletes a Node whose server was never seen when an operator confirms the deletion (MCM-86)":   {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
@@ -43,12 +43,12 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 			with(func(*Node) {})(s)
 			s.History.Seen[number(20)] = Sighting{}
 		}, nil, "has reported no deletion"},
-		"keeps a Node with finalizers (MCM-86)":                                            {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
-		"keeps a Node of the control plane (MCM-86)":                                       {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, "control plane"},
-		"keeps a Node whose annotation names an existing Machine (MCM-86)":                 {with(func(n *Node) { n.Machine = "kube-system/worker-0" }), nil, ""},
-		"keeps a Node whose label has the UID of an existing Machine (MCM-86)":             {with(func(n *Node) { n.OwnedBy = number(0) }), nil, ""},
-		"keeps a Node when an existing Machine names the Node's server (MCM-86)":           {with(func(n *Node) { n.Server = keyOf(0) }), nil, ""},
-		"keeps a Node when the server of an existing Machine has the Node's name (MCM-86)": {with(func(n *Node) { n.Name = "worker-0" }), nil, ""},
+		"keeps a Node with finalizers (MCM-86)":                                                   {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
+		"keeps a Node of the control plane (MCM-86)":                                              {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, "control plane"},
+		"keeps a Node whose annotation names an existing Machine (MCM-86)":                        {with(func(n *Node) { n.Machine = "kube-system/worker-0" }), nil, ""},
+		"keeps a Node whose label has the UID of an existing Machine (MCM-86)":                    {with(func(n *Node) { n.OwnedBy = number(0) }), nil, ""},
+		"keeps a Node when an existing Machine has the Node's server in its provider ID (MCM-86)": {with(func(n *Node) { n.Server = keyOf(0) }), nil, ""},
+		"keeps a Node when the server of an existing Machine has the Node's name (MCM-86)":        {with(func(n *Node) { n.Name = "worker-0" }), nil, ""},
 		"keeps a Node while the lists of its server's project are incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Unknown = "no list"
@@ -66,7 +66,7 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 			s.Machines.All[0].Server = ""
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
 		}, nil, "its server exists"},
-		"keeps a Node despite a confirmation while its server was never seen and the list of a project is incomplete (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node whose server was never seen while a project's list is incomplete, even with a confirmation (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = "other" })(s)
 			s.Confirmed, s.Projects = true, append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"})
 		}, nil, "no list"},
@@ -95,13 +95,13 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 	}
 }
 
-func TestServersOfNodesAreRemembered(t *testing.T) {
+func TestServersOfNodesAreRecorded(t *testing.T) {
 	_, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
 		if s.Nodes = []Node{nodeOfMachine(20)}; pass == 1 {
 			s.Stale = "the API server does not answer"
 		}
 	}}.run(func() *Snapshot { return world(10) })
-	t.Run("remembers servers that exist and servers that a Node names, and no others (MCM-86)", func(t *testing.T) {
+	t.Run("records the projects of servers that exist or that a Node names, and of no others (MCM-86)", func(t *testing.T) {
 		if _, named := m.Servers[keyOf(20)]; len(m.Servers) != 11 || !named || !slices.Equal(m.Servers[keyOf(0)], []site{own}) {
 			t.Errorf("got %v", m.Servers)
 		}
@@ -109,7 +109,7 @@ func TestServersOfNodesAreRemembered(t *testing.T) {
 }
 
 func TestANodeMustBeDeadInTwoRounds(t *testing.T) {
-	t.Run("keeps a Node that was Ready in one of two rounds (MCM-86)", func(t *testing.T) {
+	t.Run("keeps a Node that was Ready in one of the last two rounds (MCM-86)", func(t *testing.T) {
 		for count, want := range map[int][]string{3: nil, 4: {"worker-20"}} {
 			v, _ := passes{count: count, memory: remembers(), change: func(pass int, s *Snapshot) {
 				n := nodeOfMachine(20)
@@ -125,7 +125,7 @@ func TestANodeMustBeDeadInTwoRounds(t *testing.T) {
 	})
 }
 
-func TestUnmanagedNodesAreAnnotated(t *testing.T) {
+func TestNodesWithoutAMachineAreAnnotatedAsUnmanaged(t *testing.T) {
 	stranger := Node{Name: "by-hand", UID: "n", Created: noon.Add(-time.Hour), Ready: true}
 	with := func(change func(*Node)) Node { n := stranger; change(&n); return n }
 	for name, tc := range map[string]struct {
@@ -133,16 +133,16 @@ func TestUnmanagedNodesAreAnnotated(t *testing.T) {
 		change func(s *Snapshot)
 		want   map[types.UID]bool
 	}{
-		"annotates a Node that never belonged to a Machine (MCM-86)":            {stranger, nil, map[types.UID]bool{"n": true}},
-		"does not annotate a Node again that has the annotation (MCM-86)":       {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
-		"does not annotate a young Node (MCM-86)":                               {with(func(n *Node) { n.Created = noon }), nil, nil},
-		"does not annotate a Node of the control plane (MCM-86)":                {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, nil},
-		"removes the annotation from a Node of the control plane (MCM-86)":      {with(func(n *Node) { n.ControlPlane, n.Unmanaged = "the label x", true }), nil, map[types.UID]bool{"n": false}},
-		"removes the annotation from a Node with a Machine (MCM-86)":            {with(func(n *Node) { n.Unmanaged = true }), func(s *Snapshot) { s.Machines.All[0].NodeName = "by-hand" }, map[types.UID]bool{"n": false}},
-		"annotates no Node while the collection is stopped (MCM-80, MCM-86)":    {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
-		"annotates no Node with --orphans=report (MCM-86)":                      {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
-		"does not annotate a Node with the name of a Machine's server (MCM-86)": {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
-		"annotates no Node while the reads may be out of date (MCM-80)":         {stranger, func(s *Snapshot) { s.Stale = "no lease" }, nil},
+		"annotates a Node that never belonged to a Machine (MCM-86)":                  {stranger, nil, map[types.UID]bool{"n": true}},
+		"does not write the annotation to a Node that has it (MCM-86)":                {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
+		"does not annotate a Node that was created a moment ago (MCM-86)":             {with(func(n *Node) { n.Created = noon }), nil, nil},
+		"does not annotate a Node of the control plane (MCM-86)":                      {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, nil},
+		"removes the annotation from a Node of the control plane (MCM-86)":            {with(func(n *Node) { n.ControlPlane, n.Unmanaged = "the label x", true }), nil, map[types.UID]bool{"n": false}},
+		"removes the annotation from a Node with a Machine (MCM-86)":                  {with(func(n *Node) { n.Unmanaged = true }), func(s *Snapshot) { s.Machines.All[0].NodeName = "by-hand" }, map[types.UID]bool{"n": false}},
+		"annotates no Node while the deletion of orphans is stopped (MCM-80, MCM-86)": {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
+		"annotates no Node with --orphans=report (MCM-86)":                            {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
+		"does not annotate a Node with the name of a Machine's server (MCM-86)":       {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
+		"annotates no Node while the reads may be out of date (MCM-80)":               {stranger, func(s *Snapshot) { s.Stale = "no lease" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 1, memory: remembers(), change: func(_ int, s *Snapshot) {

@@ -104,9 +104,9 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	return o
 }
 
-// vanished returns why no resource of a missing Machine is collected: this process has seen the Machine, and the API server
-// has not reported the Machine's deletion. Without this check, Machines that both the list and the watch lack for a while
-// would look deleted.
+// vanished returns why drover does not collect the resources of a missing Machine: this process has seen the Machine, and the API
+// server has not reported that the Machine was deleted. Without this check, a Machine that both the list and the watch do not
+// show for a while would count as deleted.
 func (j *judgement) vanished(machine types.UID) string {
 	last, seen := j.History.Seen[machine]
 	if !seen || last.Leaving || j.Confirmed {
@@ -154,8 +154,8 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 	return n, why
 }
 
-// saw reports whether this process has seen the server's Machine, and the server is not older than the CRDs. If the server is
-// older than a CRD, its Machine may have been deleted together with an earlier CRD of the same name, perhaps by mistake.
+// saw reports whether this process has seen the server's Machine, and the server is not older than the CRDs. The Machine of an
+// older server may have been deleted together with an earlier CRD of the same name, perhaps by mistake.
 func (j *judgement) saw(r cloud.Resource) bool {
 	_, seen := j.History.Seen[r.Machine]
 	return seen && !r.Created.Before(j.Defined)

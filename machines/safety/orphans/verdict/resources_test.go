@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
+func TestWhichResourcesAreDeletedAsOrphans(t *testing.T) {
 	young := func(r cloud.Resource) cloud.Resource {
 		r.Seen, r.Created = noon.Add(10*time.Minute), time.Time{}
 		return r
@@ -26,9 +26,9 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 		want []string
 		why  string
 	}{
-		"keeps resources with a Machine (MCM-81)":              {func(*Snapshot) {}, nil, ""},
-		"deletes a server without a Machine (MCM-81, CAPI-59)": {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 uses it"},
-		"keeps a young resource (MCM-81)":                      {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
+		"keeps the resources of existing Machines (MCM-81)":     {func(*Snapshot) {}, nil, ""},
+		"deletes a server without a Machine (MCM-81, CAPI-59)":  {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 uses it"},
+		"keeps a port that is younger than 15 minutes (MCM-81)": {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
 		"keeps an old port whose owner tag was first seen a short time ago (MCM-81)": {func(s *Snapshot) {
 			port := young(portOf(20))
 			port.Created = noon.Add(-50 * time.Minute)
@@ -41,7 +41,7 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 			twin.Machine = number(0)
 			s.has(twin)
 		}, nil, ""},
-		"keeps a server that an existing Machine names (F-1)": {func(s *Snapshot) {
+		"keeps a server that the provider ID of an existing Machine names (F-1)": {func(s *Snapshot) {
 			s.has(serverOf(20))
 			s.Machines.All[0].Server = keyOf(20)
 		}, nil, "adopt"},
@@ -54,7 +54,7 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 		"keeps a floating IP on a server's port (MCM-84)":                                       {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 uses it"},
 		"keeps a port until the server of the same Machine is gone (MCM-84)":                    {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
 		"deletes a port that a previous leader created late, when its Machine is gone (MCM-84)": {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
-		"limits the deletions of one round (MCM-81)": {func(s *Snapshot) {
+		"deletes two ports and keeps the third when two deletions are allowed in a round (MCM-81)": {func(s *Snapshot) {
 			s.MaxPerPass = 2
 			s.has(portOf(20), portOf(21), portOf(22))
 		}, []string{"port-20", "port-21"}, "next round"},
@@ -117,7 +117,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a server that the cloud never deletes is counted once (MCM-81)", func(t *testing.T) {
+	t.Run("a server that the cloud never deletes is counted as one accepted deletion (MCM-81)", func(t *testing.T) {
 		v, m := passes{count: 2, memory: remembers()}.run(func() *Snapshot { return fresh(0) })
 		o := v.Orphans[slices.IndexFunc(v.Orphans, func(o Orphan) bool { return o.Delete })]
 		if !m.Accepted(&o, noon) {
@@ -131,7 +131,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			t.Error("Accepted() = true for the second time")
 		}
 	})
-	t.Run("the drain of the servers' Nodes continues while the servers wait (MCM-81)", func(t *testing.T) {
+	t.Run("the drain timeout of a server's Node also runs while only one server may be deleted in a round (MCM-81)", func(t *testing.T) {
 		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.drop(2, false)
 			s.MaxPerPass = 1
@@ -155,12 +155,12 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 	}{
 		"keeps an orphan after one round (MCM-81)":             {1, nil, nil},
 		"deletes an orphan after two rounds in a row (MCM-81)": {2, nil, []string{"port-20"}},
-		"starts the count of rounds again after a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
+		"keeps an orphan when the rounds that found it were separated by a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Stale = "no lease"
 			}
 		}, nil},
-		"starts the count of rounds again after a round in which the orphan had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
+		"keeps an orphan when the rounds that found it were separated by a round in which it had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Machines.All = append(s.Machines.All, machineOf(20))
 			}
@@ -174,7 +174,7 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 	}
 }
 
-func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
+func TestTheNodeOfAServerWithoutAMachineIsDrainedBeforeTheDeletion(t *testing.T) {
 	ready := func(n Node) Node { n.Ready = true; return n }
 	unmarked := func(n Node) Node { n.OwnedBy, n.Machine = "", ""; return n }
 	for name, tc := range map[string]struct {
@@ -184,13 +184,13 @@ func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
 		why    string
 	}{
 		"drains the Node before deleting the server (MCM-81)": {ready(nodeOfMachine(9)), nil, true, ""},
-		"drains a Node that is recognized by its label (MCM-81)": {func() Node {
+		"drains a Node without a provider ID whose label shows the server's Machine (MCM-81)": {func() Node {
 			n := ready(nodeOfMachine(9))
 			n.ProviderID, n.Server = "", ""
 			return n
 		}(), nil, true, ""},
 		"keeps a server with a working Node that never belonged to a Machine (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's labels"},
-		"keeps a server with a Node of another owner that worked a quarter of an hour ago (MCM-81)": {func() Node {
+		"keeps a server whose Node never belonged to a Machine and was Ready less than 15 minutes ago (MCM-81)": {func() Node {
 			n := unmarked(nodeOfMachine(9))
 			n.Changed = noon.Add(time.Minute)
 			return n
@@ -200,7 +200,7 @@ func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
 			n.ProviderID, n.Server = "", ""
 			return n
 		}(), nil, false, "never had drover's labels"},
-		"drains a Node that is recognized by its name (MCM-81)": {func() Node {
+		"drains a dead Node without a provider ID and without labels that has the server's name (MCM-81)": {func() Node {
 			n := unmarked(nodeOfMachine(9))
 			n.ProviderID, n.Server = "", ""
 			return n
@@ -220,15 +220,15 @@ func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a working Node whose Machine was deleted with its CRD (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
-		"deletes a server that is younger than the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
-		"keeps a server whose Node missed only one report (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
+		"deletes a server that was created after the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
+		"keeps a server whose Machine was never seen and whose Node was Ready five minutes ago (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a Node of the control plane": {func() Node {
 			n := nodeOfMachine(9)
 			n.ControlPlane = "the label x"
 			return n
 		}(), nil, false, "control plane"},
-		"keeps a server when an existing Machine has its Node": {nodeOfMachine(9), func(s *Snapshot) { s.Machines.All[0].NodeName = "worker-9" }, false, "has the same name"},
+		"keeps a server when an existing Machine names the server's Node in its status": {nodeOfMachine(9), func(s *Snapshot) { s.Machines.All[0].NodeName = "worker-9" }, false, "has the same name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
@@ -244,7 +244,7 @@ func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes a server after the drain timeout", func(t *testing.T) {
+	t.Run("deletes a server at the drain timeout even if the drain is not complete", func(t *testing.T) {
 		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.drop(1, false)
 			s.Nodes = []Node{ready(nodeOfMachine(9))}

@@ -134,6 +134,6 @@ func (s Span) Contains(t time.Time) bool {
 	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }
 
-// Matters reports whether a span without a leader is so long that a leader may have created a resource in it although the
-// cluster has no record of that leader. Taking over the lease of a dead process takes no longer than a minute.
+// Matters reports whether a span without a known leader is so long that an unknown leader may have created a resource in it.
+// Taking over the lease of a dead process takes no longer than a minute, so shorter spans do not matter.
 func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

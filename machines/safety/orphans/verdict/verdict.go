@@ -23,8 +23,8 @@ const (
 	NoMachines Reason = "NoMachines"
 )
 
-// Reasons that last until an operator confirms that orphans may be collected. Forgotten and Foreign apply only to the project
-// of the resource, because such a resource is evidence only in its own project.
+// Reasons that last until an operator confirms that orphans may be collected. Forgotten and Foreign stop the collection only in
+// the project of the resource, because the resource proves nothing about other projects.
 const (
 	// Lost means that too many Machines vanished although no deletion was reported.
 	Lost Reason = "MachinesLost"
@@ -191,7 +191,7 @@ func (j *judgement) confirm() {
 	}
 }
 
-// hold records why nothing is collected until an operator confirms it. The first reason stays.
+// hold records why no orphan at all is collected until an operator confirms it. If a reason is recorded already, that one stays.
 func (j *judgement) hold(reason Reason, format string, args ...any) {
 	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
 		j.memory.Stored.Hold = Stop{Reason: reason, Message: fmt.Sprintf(format, args...) + remedy}

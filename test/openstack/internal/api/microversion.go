@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Microversion is a Nova API version; the zero value means that none applies.
+// Microversion is a microversion of Nova's API. The zero value is used for calls without a microversion.
 type Microversion struct{ Major, Minor int }
 
 // String returns the version as in headers, such as 2.93.

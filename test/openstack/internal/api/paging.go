@@ -13,8 +13,8 @@ import (
 var paging = []string{"fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse", "tags", "tags-any", "not-tags", "not-tags-any"}
 
 // Page applies the filters, paging and field selection of the query to a Neutron list. With a limit it sorts the rows by ID,
-// because a marker needs an order. It answers 404 to an unknown marker, and 400 to a filter by a field that the rows do not
-// have; sample is such a row.
+// because a marker needs an order. It answers 404 to an unknown marker. It answers 400 to a filter by an unknown field;
+// sample is a row with all known fields.
 func (q *Request) Page(key string, list []wire.Object, sample wire.Object) Reply {
 	query := q.URL.Query()
 	for name, wanted := range query {

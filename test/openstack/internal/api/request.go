@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// Request is a call as its handler sees it. Handlers run with the lock held.
+// Request is a call in the form in which its handler receives it. The cloud's lock is held while a handler runs.
 type Request struct {
 	*http.Request
 	Body []byte
@@ -105,7 +105,7 @@ func (q *Request) Tagged(o wire.Object) bool {
 	return true
 }
 
-// Finish encodes a reply. It does not need the lock.
+// Finish encodes a reply. The caller need not hold the cloud's lock.
 func (q *Request) Finish(r Reply) Answer {
 	a := Answer{Status: r.Status, Header: r.header}
 	if a.Header == nil {

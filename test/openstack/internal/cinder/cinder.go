@@ -193,7 +193,8 @@ func (svc *Service) showVolumeLimits(q *api.Request) api.Reply {
 // Volume returns a volume by its ID.
 func (svc *Service) Volume(id string) (*Volume, bool) { return svc.rows.Get(id) }
 
-// Device is a volume for a server: an existing volume when it is named by its ID, or else a new one.
+// Device is a volume for a server: an existing volume, or a new one that is made from an image. ID is the ID of the
+// existing volume or of the image.
 type Device struct {
 	Existing            bool
 	ID                  string // of the volume, or of the image from which a new volume is made

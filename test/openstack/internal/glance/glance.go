@@ -26,8 +26,8 @@ type Image struct {
 	Status string
 	// Project is the owner's name. If it is set, only this project sees the image.
 	Project string
-	// Community is true for an image that every project can read by its ID. Lists include it only when they ask for
-	// that visibility.
+	// Community is true for an image that every project can read by its ID. A list includes it only when the query
+	// has visibility=community.
 	Community bool
 	Tags      []string
 	// Properties are shown among the other attributes, as Glance does: os_distro, architecture …

@@ -13,7 +13,8 @@ type Host struct {
 	Cell string
 	// VCPUs, RAM (MiB) and Disk (GiB) are the host's resources for servers. 0 means no limit.
 	VCPUs, RAM, Disk int
-	// Disabled and Down hosts get no new servers. A server on a Down host is deleted without the host.
+	// Disabled and Down hosts get no new servers. A server on a Down host is deleted immediately, because Nova does
+	// not wait for that host.
 	Disabled, Down bool
 }
 
@@ -46,8 +47,8 @@ const (
 	noHostLeft  = "No valid host was found. There are not enough hosts available."
 )
 
-// Choose returns the usable host with room in the zone that has the fewest members of the server group, and among equals the
-// fewest servers. When there is no such host, it returns nil and the reason.
+// Choose returns the usable host in the zone that has room and suits the policy of the server group best, and among equals
+// the host with the fewest servers. When there is no such host, it returns nil and the reason.
 func (svc *Service) Choose(f *Flavor, zone string, g *ServerGroup) (best *Hypervisor, why string) {
 	members := map[string]int{}
 	policy := ""
@@ -125,8 +126,8 @@ func (h *Hypervisor) Vacate(f *Flavor, g *ServerGroup) {
 	}
 }
 
-// IDFor returns the hostId that a project sees. Different hosts have different IDs within a project, and a project learns
-// nothing else about the host.
+// IDFor returns the hostId that a project sees. Different hosts have different hostIds within a project. A hostId reveals
+// nothing else about its host.
 func (h *Hypervisor) IDFor(project string) string {
 	if h.ids == nil {
 		h.ids = map[string]string{}

@@ -37,7 +37,8 @@ func (e *entries) Pop() any {
 	return last
 }
 
-// Plan adds do to the agenda for the time at. do runs with the lock held and receives that time. The caller holds the lock.
+// Plan makes the agenda call do at the time at. do runs with the lock held and receives that time. The caller of Plan
+// holds the lock.
 func (k *Kernel) Plan(at time.Time, do func(at time.Time)) {
 	k.agenda.seq++
 	heap.Push(&k.agenda.entries, entry{at: at, seq: k.agenda.seq, do: do})
@@ -52,7 +53,8 @@ func (k *Kernel) Plan(at time.Time, do func(at time.Time)) {
 	}
 }
 
-// After runs do immediately when d is 0, and otherwise adds it to the agenda. The caller holds the lock.
+// After calls do immediately when d is 0, and otherwise adds it to the agenda for the time d after at. The caller
+// holds the lock.
 func (k *Kernel) After(at time.Time, d time.Duration, do func(at time.Time)) {
 	if d <= 0 {
 		do(at)
@@ -84,7 +86,7 @@ func (k *Kernel) runAgenda() {
 
 		timer := k.clock.NewTimer(next.Sub(k.clock.Now()))
 		if !k.clock.Now().Before(next) {
-			// The fake clock was stepped before the timer was set.
+			// The entry became due before the timer was set, because a test stepped the fake clock meanwhile.
 			timer.Stop()
 			continue
 		}

@@ -54,7 +54,7 @@ func (k *Kernel) Now() time.Time { return k.clock.Now() }
 // Done returns a channel that is closed when the cloud is closed.
 func (k *Kernel) Done() <-chan struct{} { return k.closed }
 
-// Close stops the agenda, ends all waiting, and then calls the function and. A second call does nothing.
+// Close stops the agenda, ends all waiting, and then calls its argument. A second call does nothing.
 func (k *Kernel) Close(and func()) {
 	k.once.Do(func() {
 		close(k.closed)
@@ -62,7 +62,7 @@ func (k *Kernel) Close(and func()) {
 	})
 }
 
-// NewID returns a UUID. The caller holds the lock, except in the seed.
+// NewID returns a new UUID. The caller holds the lock, except while the initial contents of the cloud are created.
 func (k *Kernel) NewID() string {
 	var id [16]byte
 	_, _ = io.ReadFull(k.random, id[:])

@@ -50,8 +50,8 @@ type token struct {
 	project         *project
 	roles           []string
 	issued, expires time.Time
-	// credential is the application credential that the token was issued for; nil for another method. ends is when the
-	// application credential expires; zero means never.
+	// credential is the application credential that the token was issued for; nil if the user signed in by another
+	// method. ends is when the application credential expires; zero means never.
 	credential *appCredential
 	ends       time.Time
 }

@@ -21,8 +21,8 @@ type Network struct {
 type Subnet struct {
 	// An empty ID means a generated one.
 	ID, Name, Network, CIDR string
-	// First and Last bound the pool. Empty means the whole CIDR except the network, gateway (the first) and broadcast
-	// addresses.
+	// First and Last are the first and the last address of the pool. Empty means the whole CIDR except the network
+	// address, the gateway (the first address after it) and the broadcast address.
 	First, Last string
 }
 
@@ -67,7 +67,7 @@ func (svc *Service) AddSubnet(in Subnet) (string, error) {
 	return s.id, nil
 }
 
-// lastHost returns the last address but one of a prefix. The last address is for broadcast.
+// lastHost returns the last address of a prefix that a port can have: the address before the broadcast address.
 func lastHost(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(b)*8; bit++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/neutron"
 )
 
-// place chooses a server's host, or fails the server. From then on lists show the host's zone. They show the host itself when
-// its nova-compute has claimed the server, ClaimTime later.
+// place chooses a server's host, or puts the server into ERROR. From then on the API shows the host's zone. It shows the host
+// itself after ClaimTime, when the host's nova-compute has claimed the server.
 func (svc *Service) place(s *server, at time.Time) {
 	if !s.wanted() {
 		return
@@ -28,7 +28,7 @@ func (svc *Service) place(s *server, at time.Time) {
 	svc.kernel.After(at, svc.cfg.ClaimTime, func(at time.Time) { svc.claim(s, at) })
 }
 
-// claim shows the server's host. The server's ports are bound NetworkTime later.
+// claim makes the API show a server's host. The server's ports are bound after NetworkTime.
 func (svc *Service) claim(s *server, at time.Time) {
 	if !s.wanted() {
 		return
@@ -37,8 +37,8 @@ func (svc *Service) claim(s *server, at time.Time) {
 	svc.kernel.After(at, svc.cfg.NetworkTime, func(at time.Time) { svc.spawn(s, at) })
 }
 
-// spawn sets the ports, volumes and addresses of a server, or its fault. The server becomes ACTIVE BootTime after the create
-// request.
+// spawn binds a server's ports, attaches its volumes and sets its addresses. When one of these fails, it sets the server's
+// fault. The server becomes ACTIVE BootTime after the create request.
 func (svc *Service) spawn(s *server, at time.Time) {
 	if !s.wanted() {
 		return
@@ -67,7 +67,8 @@ func (svc *Service) spawn(s *server, at time.Time) {
 // wanted reports whether a server is still being built and no client has requested its deletion.
 func (s *server) wanted() bool { return s.state == building && s.task != "deleting" }
 
-// plug binds a server's ports, and creates the ports that the request left to Nova.
+// plug binds a server's ports, and creates the ports that the client left to Nova. When this fails, it returns the
+// text of the server's fault.
 func (svc *Service) plug(s *server, at time.Time) string {
 	nics := slices.Clone(s.nics)
 	defer func() { svc.edit(s, at, func() { s.nics = nics }) }()

@@ -222,7 +222,7 @@ func (d *draft) resolveKey() api.Reply {
 	return api.Reply{}
 }
 
-// bootDevice is the block device that a server boots from; nil when it boots from an image on local disk.
+// bootDevice returns the block device that a server boots from; nil when it boots from an image on local disk.
 func (d *draft) bootDevice() *blockDevice {
 	for i := range d.spec.BlockDevices {
 		if b := &d.spec.BlockDevices[i]; b.BootIndex != nil && *b.BootIndex == 0 {

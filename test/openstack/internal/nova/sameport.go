@@ -14,11 +14,11 @@ func (svc *Service) holderOf(p *neutron.Port, s *server) (*server, bool) {
 	return holder, p.DeviceID != "" && p.DeviceID != s.id
 }
 
-// contend decides what happens when a second server is built on a port that was free when Nova accepted the create request, and
-// that has been bound to the first server meanwhile. The port is bound to one of the two servers, and that server fails when it
-// should become ACTIVE. Nova's clean-up then unbinds the port. The other server becomes, or stays, ACTIVE without an interface.
-// contend reports whether the port must be bound to the second server. problem is the second server's fault when that server
-// fails immediately.
+// contend decides what happens when two servers are built on the same port. The port was free when Nova accepted both create
+// requests, and has been bound to the first server meanwhile. The server to which the port is bound afterwards fails when it
+// would become ACTIVE, and Nova's clean-up unbinds the port. The other server becomes, or stays, ACTIVE without an interface.
+// contend reports whether the port must be bound to the second server. If the second server fails immediately, problem is the
+// text of its fault.
 func (svc *Service) contend(p *neutron.Port, first, second *server) (takes bool, problem string) {
 	switch {
 	case first == nil:

@@ -32,7 +32,7 @@ func (o Object) Get(key string) (any, bool) {
 // Encoded is a value that is already encoded as JSON.
 type Encoded []byte
 
-// Pick returns the object with only the named keys.
+// Pick returns the object with only the keys in keys.
 func (o Object) Pick(keys []string) Object {
 	out := make(Object, 0, len(keys))
 	for _, m := range o {
@@ -136,7 +136,7 @@ func OrNull(s string) any {
 	return s
 }
 
-// MaybePick returns the object with only the named keys, or with all keys when none is named.
+// MaybePick returns the object with only the keys in fields, or with all keys when fields is empty.
 func (o Object) MaybePick(fields []string) Object {
 	if len(fields) == 0 {
 		return o

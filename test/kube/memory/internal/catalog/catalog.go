@@ -31,12 +31,12 @@ type Kind struct {
 	Plural     string
 	short      []string
 	Namespaced bool
-	// subresources are the subresources that are served.
+	// subresources are the kind's subresources that the server supports.
 	subresources []string
 	// Custom is true for a kind from a CustomResourceDefinition. structure is the kind's schema.
 	Custom    bool
 	structure *structuralschema.Structural
-	// Counts reports whether metadata.generation is maintained.
+	// Counts reports whether the server counts changes of an object in metadata.generation.
 	Counts bool
 	// BornWithStatus reports whether a create keeps the status of its object.
 	BornWithStatus bool
@@ -97,8 +97,8 @@ func V1(group, name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}
 }
 
-// New returns a catalog of the built-in kinds and of the kinds that the CustomResourceDefinitions among the objects
-// define. It returns an error if it cannot read one of these.
+// New returns a catalog of the built-in kinds, and of the kinds that the CustomResourceDefinitions among the objects
+// define. It returns an error if it cannot read one of these CustomResourceDefinitions.
 func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	c := &Catalog{ByPath: map[schema.GroupVersionResource]*Kind{}, ByKind: map[schema.GroupKind]*Kind{}}
 	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
@@ -126,8 +126,8 @@ func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	return c, nil
 }
 
-// definitions returns the kind CustomResourceDefinition as if it were a custom kind. CRDs are stored as they are sent.
-// The served kinds do not depend on them, but on the CRDs with which the catalog was created.
+// definitions returns a definition of the kind CustomResourceDefinition itself, so that clients can create CRDs. Such
+// CRDs are stored as the client sent them. They add no kinds: the server has only the kinds in the catalog.
 func definitions() *apiextensionsv1.CustomResourceDefinition {
 	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	schema := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{

@@ -81,7 +81,7 @@ const (
 	rootModel = "root"
 )
 
-// customTypes returns the schema by which a custom kind is merged.
+// customTypes returns the schema for merging objects of a custom kind.
 func customTypes(k *Kind, structure *structuralschema.Structural) (typeConverter, error) {
 	root := structure.ToKubeOpenAPI()
 	root.Properties["metadata"] = *spec.RefSchema("#/definitions/" + metaModel)

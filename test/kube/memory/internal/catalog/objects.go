@@ -34,7 +34,7 @@ func (k *Kind) Read(body []byte) (*Object, error) {
 	return k.Take(content)
 }
 
-// Take returns an object with this content.
+// Take returns an object of the kind with the given content.
 func (k *Kind) Take(content map[string]any) (*Object, error) {
 	o := &Object{Object: content}
 	if got := o.GroupVersionKind(); got.Kind != "" && got != k.GroupVersionKind {

@@ -15,13 +15,13 @@ import (
 
 func secondsOf(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// owned is an object with its kind.
+// owned is a stored object and its kind, as the garbage collector needs them.
 type owned struct {
 	kind   *catalog.Kind
 	record *store.Record
 }
 
-// dependents returns the existing objects that name an owner.
+// dependents returns the existing objects that have an owner reference with the UID owner.
 func (s *Registry) dependents(owner types.UID) []owned {
 	named := func(r *store.Record) bool {
 		return slices.ContainsFunc(r.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner })
@@ -35,7 +35,7 @@ func (s *Registry) dependents(owner types.UID) []owned {
 	return out
 }
 
-// exists reports whether the object of a reference exists and has the reference's UID.
+// exists reports whether the owner that a reference names exists and has the reference's UID.
 func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	return there && r.Object.GetUID() == ref.UID
 }
 
-// drop deletes an object, and makes the collector check its dependents and owners.
+// drop deletes an object, and makes the garbage collector check its dependents and owners.
 func (s *Registry) drop(k *catalog.Kind, o *catalog.Object) error {
 	if err := s.store.Drop(k, o); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Registry) drop(k *catalog.Kind, o *catalog.Object) error {
 	return nil
 }
 
-// orphaned makes the collector check the dependents of an owner that is gone.
+// orphaned makes the garbage collector check the dependents of an owner that is gone.
 func (s *Registry) orphaned(owner types.UID) {
 	s.soon(func() {
 		for _, d := range s.dependents(owner) {
@@ -73,8 +73,7 @@ func (s *Registry) orphaned(owner types.UID) {
 	})
 }
 
-// collectLater makes the collector check an object whose owners may be gone already, and an owner in deletion that
-// waits for the object.
+// collectLater makes the garbage collector check an object whose owners may be gone already.
 func (s *Registry) collectLater(o *catalog.Object) {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -90,8 +89,8 @@ func (s *Registry) collectLater(o *catalog.Object) {
 	})
 }
 
-// soon calls do as the collector, immediately or after the collector's delay. The lock is held during the call in both
-// cases.
+// soon calls do, which is work of the garbage collector, immediately or after the delay that the rules set. The store
+// is locked during the call in both cases.
 func (s *Registry) soon(do func()) {
 	if s.rules.CollectAfter == 0 {
 		do()
@@ -100,8 +99,8 @@ func (s *Registry) soon(do func()) {
 	time.AfterFunc(s.rules.CollectAfter, func() { s.store.Do(do) })
 }
 
-// collect deletes an object whose owners are all gone. If only some owners are gone, it removes the references to
-// these.
+// collect deletes an object when all of its owners are gone. When only some owners are gone, it removes the
+// references to them.
 func (s *Registry) collect(d owned) {
 	o := d.record.Object
 	refs := o.GetOwnerReferences()
@@ -126,7 +125,8 @@ func collector(d owned) *Request {
 	}
 }
 
-// endDependentsFirst continues a deletion that asked for its dependents to be deleted first, or to be orphaned.
+// endDependentsFirst continues a deletion with the policy Foreground or Orphan: it deletes the dependents, or removes
+// their references to the deleted object.
 func (s *Registry) endDependentsFirst(k *catalog.Kind, r *store.Record) {
 	finalizers, uid := r.Object.GetFinalizers(), r.Object.GetUID()
 	switch {
@@ -155,8 +155,8 @@ func (s *Registry) endDependent(d owned) {
 	}
 }
 
-// released checks an owner in foreground deletion again when one of its dependents is gone. Dependents that still block it, and
-// may have been created late, are deleted too; after the last one the owner's finalizer is removed.
+// released continues the foreground deletion of an owner when one of its dependents is gone. It deletes the dependents that
+// still block the owner, including dependents that were created meanwhile. When none is left, it removes the owner's finalizer.
 func (s *Registry) released(owner types.UID) {
 	k, r := s.deletingDependents(owner)
 	if r == nil {
@@ -170,7 +170,7 @@ func (s *Registry) released(owner types.UID) {
 	}
 }
 
-// blocking returns the dependents for which an owner waits.
+// blocking returns the dependents of an owner whose reference to the owner has blockOwnerDeletion.
 func (s *Registry) blocking(owner types.UID) []owned {
 	return slices.DeleteFunc(s.dependents(owner), func(d owned) bool {
 		return !slices.ContainsFunc(d.record.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
@@ -179,7 +179,7 @@ func (s *Registry) blocking(owner types.UID) []owned {
 	})
 }
 
-// deletingDependents returns an owner that is in foreground deletion, or nil when it is not.
+// deletingDependents returns the object with the UID owner when it is in foreground deletion, and nil otherwise.
 func (s *Registry) deletingDependents(owner types.UID) (*catalog.Kind, *store.Record) {
 	inDeletion := func(r *store.Record) bool {
 		o := r.Object
@@ -193,7 +193,7 @@ func (s *Registry) deletingDependents(owner types.UID) (*catalog.Kind, *store.Re
 	return nil, nil
 }
 
-// withoutFinalizer removes one of the collector's own finalizers from an object.
+// withoutFinalizer removes one of the garbage collector's finalizers from an object.
 func (s *Registry) withoutFinalizer(k *catalog.Kind, r *store.Record, name string) {
 	current, there := s.store.At(k, r.Object.GetNamespace(), r.Object.GetName())
 	if !there || !slices.Contains(current.Object.GetFinalizers(), name) {

@@ -22,7 +22,7 @@ func (s *Registry) create(q *Request) (*store.Record, error) {
 	return s.born(q, o, false)
 }
 
-// born stores a new object. owned reports whether the owners of its fields are already set.
+// born stores a new object. owned reports whether managedFields are already set.
 func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Record, error) {
 	if err := s.mayBeBorn(q, o); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Recor
 		o = k.Managers[q.Subresource].UpdateNoErrors(blank, o, q.Manager).(*catalog.Object)
 	}
 	if k.GroupKind() == catalog.Core("Node").GroupKind() {
-		// In the real server an admission plug-in does this, and admission owns no fields.
+		// In the real server an admission plug-in does this, without an entry in managedFields.
 		if err := s.startNode(o); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (s *Registry) freeName(q *Request, prefix string) string {
 	}
 }
 
-// startKind does what the server does to new objects of some kinds.
+// startKind sets the fields that the server itself sets in new objects of some kinds.
 func (s *Registry) startKind(q *Request, o *catalog.Object) error {
 	switch q.Kind.GroupKind() {
 	case catalog.V1("certificates.k8s.io", "CertificateSigningRequest").GroupKind():
@@ -122,8 +122,8 @@ func (s *Registry) startKind(q *Request, o *catalog.Object) error {
 	return nil
 }
 
-// startNode adds the taint not-ready to a Node, which a controller removes later, and makes all of its
-// capacity allocatable.
+// startNode makes all of a Node's capacity allocatable, and adds the taint not-ready, which a controller removes
+// later.
 func (s *Registry) startNode(o *catalog.Object) error {
 	if !s.rules.NodesUntainted {
 		if err := taintNode(o); err != nil {

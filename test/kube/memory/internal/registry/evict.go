@@ -48,11 +48,11 @@ func (s *Registry) evict(q *Request) (any, error) {
 	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: 201}, nil
 }
 
-// stillProcessed is the number of seconds after which an eviction may be retried when the controller has not processed
-// the budget yet.
+// stillProcessed is the number of seconds after which a client may retry an eviction that failed because the
+// disruption controller has not processed the budget yet.
 const stillProcessed = 10
 
-// tooMany is the answer to an eviction that a budget forbids.
+// tooMany returns the answer to an eviction that a budget forbids.
 func tooMany(message, budget string, retryAfter int) error {
 	err := apierrors.NewTooManyRequests(message, retryAfter)
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
@@ -61,7 +61,7 @@ func tooMany(message, budget string, retryAfter int) error {
 	return err
 }
 
-// twoBudgets is the answer to an eviction of a pod that several budgets select. It has no reason, like the real
+// twoBudgets is the answer to an eviction of a pod that several budgets select. Its reason is empty, as in the real
 // server's answer.
 func twoBudgets() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,

@@ -126,7 +126,8 @@ func patched(q *Request, kind types.PatchType, old *store.Record) ([]byte, error
 		fmt.Sprintf("the body of the request was in an unknown format: %s", kind), 0, false)
 }
 
-// apply merges the fields that a manager wants with the fields that others own. old is nil when there is no object yet.
+// apply merges the fields in a server-side apply request with the fields of other managers. old is nil when the
+// object does not exist yet.
 func (s *Registry) apply(q *Request, old *store.Record) (*store.Record, error) {
 	wanted, err := q.wanted(old)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// remove deletes one object. It returns the object while something still holds it, and otherwise a success status.
+// remove deletes one object. It returns the object if finalizers or a grace period delay the deletion, and otherwise
+// a success status.
 func (s *Registry) remove(q *Request) (any, error) {
 	var options metav1.DeleteOptions
 	if err := decode(q, &options); err != nil {
@@ -60,8 +61,8 @@ func (s *Registry) removeAll(q *Request) (any, error) {
 	return success(q, &catalog.Object{Object: map[string]any{}}), nil
 }
 
-// end deletes an object, or only marks it as being deleted when finalizers, a grace period or its dependents hold
-// it.
+// end deletes an object, or only marks it as being deleted when finalizers, a grace period or its dependents delay
+// the deletion.
 func (s *Registry) end(q *Request, old *store.Record, options *metav1.DeleteOptions) (r *store.Record, gone bool, err error) {
 	if err := preconditions(q, old, options.Preconditions); err != nil {
 		return nil, false, err

@@ -48,7 +48,7 @@ type User struct {
 // partialKind is the kind of an object in an answer when only its metadata is requested.
 const partialKind = "PartialObjectMetadata"
 
-// shown returns a record in the form that the request asks for.
+// shown returns a stored object as JSON: the whole object, or only its metadata if the request asks for that.
 func (q *Request) shown(r *store.Record) ([]byte, error) {
 	if !q.Partial {
 		return r.Raw, nil
@@ -76,7 +76,7 @@ func immutable(q *Request, name string, value any) error {
 	})
 }
 
-// success is the answer to a completed deletion.
+// success returns the answer to a completed deletion.
 func success(q *Request, o *catalog.Object) metav1.Status {
 	return metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusOK,
@@ -134,7 +134,8 @@ func (f fieldsOf) Get(name string) string {
 	return fmt.Sprint(value)
 }
 
-// AsksForMetadata reports whether a client requests only the metadata of objects. (A watch shows whole objects.)
+// AsksForMetadata reports whether a client requests only the metadata of objects. A watch sends whole
+// objects, whatever its request asks for.
 func AsksForMetadata(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "as="+partialKind)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
 )
 
-// signedBy writes the requesting user into a certificate request.
+// signedBy records the user of the request in a CertificateSigningRequest.
 func signedBy(who User, o *catalog.Object) error {
 	var groups []any
 	for _, group := range who.Groups {

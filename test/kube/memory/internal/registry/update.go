@@ -39,7 +39,7 @@ func (s *Registry) update(q *Request) (*store.Record, error) {
 }
 
 // change replaces the state of an object, but only the fields that a request to its path may change. owned reports whether
-// the owners of the fields are already set.
+// managedFields are already set.
 func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owned bool) (*store.Record, error) {
 	k := q.Kind
 	if rv := o.GetResourceVersion(); rv != "" && rv != strconv.FormatUint(old.Revision, 10) {
@@ -71,8 +71,8 @@ func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owne
 	return s.finish(k, old, o)
 }
 
-// written returns the object that a client sent in its stored form, with the owner of each field. The owners are
-// computed before the object is restricted to what the path may change.
+// written converts an object from a client into its stored form, and sets managedFields. change calls it before it
+// restores the fields that the path may not change.
 func written(q *Request, old *store.Record, o *catalog.Object) (*catalog.Object, error) {
 	if q.Kind.GroupKind() == catalog.Core("Secret").GroupKind() {
 		if err := plainData(o); err != nil {
@@ -86,7 +86,8 @@ func written(q *Request, old *store.Record, o *catalog.Object) (*catalog.Object,
 	return q.Kind.Managers[q.Subresource].UpdateNoErrors(old.Object, settled, q.Manager).(*catalog.Object), nil
 }
 
-// whenSplit returns the name of the field that a kind's generation ignores: status, when it is a subresource.
+// whenSplit returns status for a kind with a status subresource, because changes of the status then do not raise the
+// generation. For other kinds it returns metadata, whose changes never do.
 func whenSplit(k *catalog.Kind) string {
 	if k.Has(catalog.SubStatus) {
 		return "status"
@@ -94,7 +95,7 @@ func whenSplit(k *catalog.Kind) string {
 	return "metadata"
 }
 
-// differs reports whether two objects differ in a top-level field other than the given ones.
+// differs reports whether two objects differ in a top-level field that is not in but.
 func differs(a, b *catalog.Object, but ...string) bool {
 	rest := func(o *catalog.Object) map[string]any {
 		out := map[string]any{}

@@ -31,13 +31,14 @@ func set(o *catalog.Object, value any, path ...string) error {
 	return nil
 }
 
-// same reports whether two states differ only in the times at which fields were written.
+// same reports whether two states of an object differ at most in the resource version and in the times in
+// managedFields.
 func same(a, b *catalog.Object) bool {
 	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
 }
 
-// timeless returns the content of an object without its version and the times at which fields were written. It
-// shares most of the content with the object.
+// timeless returns the content of an object without the resource version and the times in managedFields. It shares
+// most of the content with the object.
 func timeless(o *catalog.Object) map[string]any {
 	out := maps.Clone(o.Object)
 	metadata, _ := out["metadata"].(map[string]any)
@@ -58,7 +59,8 @@ func timeless(o *catalog.Object) map[string]any {
 	return out
 }
 
-// take copies one top-level field, or removes it if it is absent.
+// take copies a top-level field from one object to another. When the first object does not have the field, take
+// removes it from the other.
 func take(to, from *catalog.Object, name string) {
 	if value, ok := from.Object[name]; ok {
 		to.Object[name] = value

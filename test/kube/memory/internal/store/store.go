@@ -27,7 +27,7 @@ type Record struct {
 	Revision uint64
 }
 
-// Event is one thing that happened to an object. When the object is gone, Record is its last state.
+// Event is the creation, change or deletion of an object. After a deletion, Record is the object's last state.
 type Event struct {
 	Record   *Record
 	Previous *Record
@@ -49,9 +49,10 @@ type Store struct {
 type table struct {
 	// records are the existing objects by namespace/name.
 	records map[string]*Record
-	// events are the events since the floor, in order.
+	// events are the events after the revision floor, in order.
 	events []Event
-	// floor is the newest revision that is forgotten. A watch cannot begin at this revision or an earlier one.
+	// floor is the newest revision whose event was dropped from the history. A watch cannot begin at this revision or
+	// an earlier one.
 	floor uint64
 }
 
@@ -121,7 +122,7 @@ func (s *Store) Since(k *catalog.Kind, revision uint64) []Event {
 	return events[sort.Search(len(events), func(i int) bool { return events[i].Record.Revision > revision }):]
 }
 
-// Floor returns the newest revision of a kind that is forgotten.
+// Floor returns the newest revision of a kind whose event was dropped from the history.
 func (s *Store) Floor(k *catalog.Kind) uint64 { return s.tables[k].floor }
 
 // Follow registers a Watcher, which is notified of new events.
@@ -197,14 +198,15 @@ func (s *Store) happen(k *catalog.Kind, o *catalog.Object, gone bool) (*Record, 
 	return r, nil
 }
 
-// remembered is how long an event stays in the history. The real server's history is shorter. A test that delays watches delays
-// them by some minutes.
+// remembered is how long the history stores an event. It is longer than in the real server, and longer than any test delays a
+// watch.
 const remembered = time.Hour
 
-// fewEvents is a length of the history at which compaction would save nothing.
+// fewEvents is the number of events below which compact does nothing, because it would save little memory.
 const fewEvents = 100
 
-// compact forgets the older half of a kind's events when all of them are too old and no Watcher still waits for one of them.
+// compact drops the older half of a kind's events when all events in that half are too old and no Watcher still waits
+// for one of them.
 func (s *Store) compact(k *catalog.Kind, now time.Time) {
 	t := s.tables[k]
 	old := len(t.events) / 2
@@ -220,7 +222,7 @@ func (s *Store) compact(k *catalog.Kind, now time.Time) {
 	t.events, t.floor = slices.Clone(t.events[old:]), floor
 }
 
-// NextUID returns UIDs that are the same in every run.
+// NextUID returns a new UID. The sequence of UIDs is the same in every run.
 func (s *Store) NextUID() types.UID {
 	s.serial++
 	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial))
