@@ -40,10 +40,10 @@ func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 	next := gproto.Clone(newer).(*proto.NodeGroupAutoscalingOptions)
 	next.MaxNodeStartupDuration, next.AllowNonAtomicScaleUpToMax = durationpb.New(3*time.Minute), true
 	for name, defaults := range map[string]*proto.NodeGroupAutoscalingOptions{
-		"a client from 1.29 to 1.34.1 receives all options (CA-C91)":                                       older,
-		"a client from 1.35 on receives all options (CA-C91)":                                              newer,
-		"a client from 1.34.2 receives all options (CA-C91)":                                               both,
-		"a client of a future release receives all options, and the newer fields as it sent them (CA-C91)": next,
+		"an autoscaler of a release from 1.29 to 1.34.1 receives all options (CA-C91)":                                  older,
+		"an autoscaler of release 1.35 or later receives all options (CA-C91)":                                          newer,
+		"an autoscaler of release 1.34.2 receives all options (CA-C91)":                                                 both,
+		"an autoscaler of a future release receives all options, and the fields that drover ignores unchanged (CA-C91)": next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stub{own: true, settings: want}
@@ -59,7 +59,7 @@ func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a client that does not send its default options receives Unimplemented (CA-C92, CA-C93)", func(t *testing.T) {
+	t.Run("an autoscaler that does not send its default options receives Unimplemented (CA-C92, CA-C93)", func(t *testing.T) {
 		s := &stub{}
 		for _, r := range []*proto.NodeGroupAutoscalingOptionsRequest{{}, {Id: "g"}, {Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: legacy(time.Minute)}}} {
 			if _, err := connect(t, s).NodeGroupGetOptions(t.Context(), r); status.Code(err) != codes.Unimplemented || s.defaults.ProvisionTime != 0 {
@@ -69,7 +69,7 @@ func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 	})
 }
 
-func TestPricesOfNodesAndPodsAreReturned(t *testing.T) {
+func TestRequestsForThePricesOfNodesAndPods(t *testing.T) {
 	s := &stub{price: 1.5}
 	c := connect(t, s)
 	start, end := time.Unix(1000, 0).UTC(), time.Unix(4600, 0).UTC()
@@ -107,7 +107,7 @@ func TestPricesOfNodesAndPodsAreReturned(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a request whose bytes are not a pod is refused with InvalidArgument", func(t *testing.T) {
+	t.Run("a request for the price of a pod is refused with InvalidArgument when its bytes are not a pod", func(t *testing.T) {
 		if _, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: []byte{0xff, 0xff}}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("the answer is %v", err)
 		}

@@ -138,14 +138,14 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 			}
 		})
 	}
-	t.Run("only connections of allowed clients are reported to the provider of node groups", func(t *testing.T) {
+	t.Run("the provider of node groups learns of the connections of allowed clients, and of no others", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected, two may", got)
 		}
 	})
 }
 
-func TestTheProviderOfNodeGroupsIsNotToldOfTheConnectionOfAHealthCheck(t *testing.T) {
+func TestAConnectionForAHealthCheckIsNotReportedToTheProviderOfNodeGroups(t *testing.T) {
 	groups := &stub{}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	_, err := healthpb.NewHealthClient(dial(t, address, nil)).Check(t.Context(), &healthpb.HealthCheckRequest{})
@@ -154,7 +154,7 @@ func TestTheProviderOfNodeGroupsIsNotToldOfTheConnectionOfAHealthCheck(t *testin
 	}
 }
 
-func TestTheProviderOfNodeGroupsIsToldOfEachNewConnection(t *testing.T) {
+func TestEachNewConnectionIsReportedToTheProviderOfNodeGroups(t *testing.T) {
 	groups := &stub{connecting: make(chan struct{})}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	client := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -165,7 +165,7 @@ func TestTheProviderOfNodeGroupsIsToldOfEachNewConnection(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("a connection is reported to the provider before its first call is carried out (CA-C36)", func(t *testing.T) {
+	t.Run("a connection is reported to the provider before the connection's first call is carried out (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -234,8 +234,8 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 		key            []byte
 		changed, fails bool
 	}{
-		{"the old certificate is served and an error is returned while the key file has the old key", old, false, true},
-		{"the old certificate is served and no second error is returned while the key file still has the old key", old, false, false},
+		{"the old certificate is served and the read of the files fails when the key file has the old key", old, false, true},
+		{"the old certificate is served and the next read returns no second error when the key file still has the old key", old, false, false},
 		{"the new certificate is served once the key file has the new key", renewed, true, false},
 	} {
 		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
@@ -283,11 +283,11 @@ func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 		{"plaintext together with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
 		{"an authority file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
-		{"an authority without a certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
+		{"an authority file that contains no certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
 		{"self-signed certificates together with certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
 		{"self-signed certificates together with plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
-		{"certificates and only a socket", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
-		{"names of allowed clients and only a socket", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
+		{"certificates, a socket and no port", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
+		{"names of allowed clients, a socket and no port", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
 		{"a socket and a port, and no certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
 		{"a socket, and plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
@@ -307,7 +307,7 @@ func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheStartOfAServerOnAPortInUseFails(t *testing.T) {
+func TestAServerDoesNotStartOnAPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestACallThatHasBegunIsFinished(t *testing.T) {
 	})
 }
 
-func TestHealthChecksAnswerServing(t *testing.T) {
+func TestAHealthCheckReturnsServing(t *testing.T) {
 	address, _ := serving(t, Options{Groups: &stub{}, Insecure: true, Reflection: true})
 	conn := dial(t, address, nil)
 	for _, service := range []string{"", proto.CloudProvider_ServiceDesc.ServiceName} {

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-func TestEachCallReturnsTheFieldsOfTheProtocol(t *testing.T) {
+func TestFieldsOfRequestsAndAnswers(t *testing.T) {
 	s := &stub{
 		groups: []model.Listing{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
 		owner:  model.Listing{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
@@ -119,7 +119,7 @@ func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
 			_, err := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: "g"})
 			return err
 		}},
-		{"a method of a newer protocol is Unimplemented (CA-C09)", func() error {
+		{"a call of a method that only a newer protocol has is Unimplemented (CA-C09)", func() error {
 			address, _ := serving(t, Options{Groups: s, Insecure: true})
 			return dial(t, address, nil).Invoke(ctx, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/Tomorrow", &proto.RefreshRequest{}, &proto.RefreshResponse{})
 		}},
@@ -152,7 +152,7 @@ func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 		context.Canceled:                             codes.Canceled,
 		errors.New("anything else"):                  codes.Internal,
 	} {
-		t.Run("every call returns "+want.String()+" when the node groups return the corresponding error", func(t *testing.T) {
+		t.Run("every call returns "+want.String()+" when the provider of node groups returns the corresponding error", func(t *testing.T) {
 			c := connect(t, &stub{err: err})
 			ctx := t.Context()
 			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})
@@ -172,7 +172,7 @@ func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 }
 
 func TestACallThatPanicsDoesNotStopTheServer(t *testing.T) {
-	t.Run("a call that panics answers Internal, and the next call is answered (CA-C11)", func(t *testing.T) {
+	t.Run("a call that panics returns Internal, and the next call succeeds (CA-C11)", func(t *testing.T) {
 		s := &stub{panics: true}
 		c := connect(t, s)
 		if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {

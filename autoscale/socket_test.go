@@ -127,7 +127,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 			return filepath.Join(dir, "theirs", "s")
 		}, "belongs to user 12345"},
 		{"a socket is refused when two directories of its path are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
-		{"a path at which another kind of file exists is refused", func(t *testing.T, dir string) string {
+		{"a socket path at which another kind of file exists is refused", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -151,10 +151,10 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		})
 	}
 	for name, path := range map[string]string{
-		"a path that is too long is refused":                               "/" + strings.Repeat("a", longestSocket),
-		"a path with a colon is refused, because no autoscaler accepts it": "/run/a:b",
-		"a relative path is refused":                                       "drover.sock",
-		"a list of addresses that ends with a comma is refused":            "/run/drover/s,",
+		"a socket path that is too long is refused":                                        "/" + strings.Repeat("a", longestSocket),
+		"a socket path with a colon is refused, because no autoscaler accepts such a path": "/run/a:b",
+		"a relative socket path is refused":                                                "drover.sock",
+		"a list of addresses that has a comma after its only socket is refused":            "/run/drover/s,",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {
@@ -173,7 +173,7 @@ func TestAServerListensOnAPortAndASocket(t *testing.T) {
 		Groups: groups, Address: "127.0.0.1:0," + unixScheme + path, Cert: cert, Key: key, ClientCA: ca, AllowedClients: []string{"autoscaler"},
 	})
 	socket := &net.UnixAddr{Name: path, Net: "unix"}
-	t.Run("the port requires a certificate", func(t *testing.T) {
+	t.Run("a client of the port needs a certificate", func(t *testing.T) {
 		if err := call(t, address, a.credentials("autoscaler", a)); err != nil {
 			t.Error(err)
 		}
@@ -181,12 +181,12 @@ func TestAServerListensOnAPortAndASocket(t *testing.T) {
 			t.Errorf("without one the answer is %v", err)
 		}
 	})
-	t.Run("the socket requires no certificate", func(t *testing.T) {
+	t.Run("a client of the socket needs no certificate", func(t *testing.T) {
 		if err := call(t, socket, nil); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("connections to the port and to the socket are reported to the provider of node groups", func(t *testing.T) {
+	t.Run("the provider of node groups learns of each new connection, whether to the port or to the socket", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected", got)
 		}
@@ -202,7 +202,7 @@ func TestAServerListensOnAPortAndASocket(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the socket is removed again when the port is already in use", func(t *testing.T) {
+	t.Run("the socket is removed again when the server cannot start because another program uses the port", func(t *testing.T) {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	t.Run("the autoscaler's manifests apply under strict validation (F-46)", func(t *testing.T) {
 		kubectl(t, "apply", "--server-side", "--validate=strict", "-f", temp(t, documents...))
 	})
-	t.Run("the autoscaler's account may make exactly the calls that release 1.36 makes with drover (F-46)", func(t *testing.T) {
+	t.Run("the autoscaler's account may make exactly the calls that autoscaler 1.36 makes with drover (F-46)", func(t *testing.T) {
 		const account = "system:serviceaccount:kube-system:cluster-autoscaler"
 		for _, row := range []struct {
 			may      bool

@@ -20,7 +20,7 @@ func TestNamesThatAreTooLongAreRefusedOnCreation(t *testing.T) {
 		{"a Machine whose name has 63 characters is accepted", "Machine", x(63), ``},
 		{"a Machine whose name has 64 characters is refused", "Machine", x(64), "may have 63"},
 		{"a Machine with a generateName of 58 characters is accepted", "Machine", `{metadata: {name: null, generateName: ` + strings.Repeat("x", 58) + `}}`, ``},
-		{"a Machine whose server's name has 64 characters is refused", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
+		{"a Machine is refused when the name for its server has 64 characters", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
 		{"a MachineSet whose name has 60 characters is accepted", "MachineSet", x(60), ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -272,7 +272,7 @@ func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
 	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
 		for _, verb := range withKubectl(all, i) {
-			t.Run(fmt.Sprintf("an author's %s of a %s that %s is refused (F-5)", verb, g.kind, g.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s: an author's %s request that %s is refused (F-5)", g.kind, verb, g.name), func(t *testing.T) {
 				err := g.write(t, p, verb, stored)
 				expect(t, g.says, err)
 				expect(t, "drover-guard-", err)
@@ -288,7 +288,7 @@ func TestAUserWhoMayUpdateMachinesStatusMaySetGuardedValues(t *testing.T) {
 	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
 		for _, verb := range withKubectl(all, i) {
-			t.Run(fmt.Sprintf("such a user's %s of a %s that %s is allowed (F-5)", verb, g.kind, g.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s: such a user's %s request that %s is allowed (F-5)", g.kind, verb, g.name), func(t *testing.T) {
 				expect(t, "", g.write(t, p, verb, stored))
 			})
 		}
@@ -330,12 +330,12 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 			"omits the values that drover has written": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
 		} {
 			for _, verb := range []string{"update", "patch", "replace"} {
-				t.Run(fmt.Sprintf("an author's %s of a %s that %s is allowed (F-5)", verb, kind, name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s: an author's %s request that %s is allowed (F-5)", kind, verb, name), func(t *testing.T) {
 					expect(t, "", guardedValue{kind: kind, over: over}.write(t, p, verb, o))
 				})
 			}
 		}
-		t.Run("an author may create a second "+kind+" (F-5)", func(t *testing.T) {
+		t.Run("an author may create a "+kind+" without guarded values (F-5)", func(t *testing.T) {
 			expect(t, "", guardedValue{kind: kind}.write(t, p, "create", o))
 		})
 		if kind == "Machine" {
@@ -358,7 +358,7 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 }
 
 // The policies must name every guarded finalizer and annotation, and must guard every field of a Machine's status.
-func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
+func TestTheGuardPoliciesCoverEveryGuardedFinalizerAnnotationAndStatusField(t *testing.T) {
 	for file, keys := range map[string][]string{
 		"guard-machines.yaml": append([]string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}, v1alpha1.GuardedAnnotations...),
 		"guard-groups.yaml":   v1alpha1.GuardedAnnotations,
@@ -404,7 +404,7 @@ func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
 // drover compares the stored policies with the shipped ones. Fields that the API server has set to defaults must not count as a
 // difference.
 func TestDroverRecognizesTheInstalledGuardPolicies(t *testing.T) {
-	t.Run("drover reports after 10 s that the installed guard policies are in force (F-5)", func(t *testing.T) {
+	t.Run("drover's periodic check finds that the installed guard policies are in force (F-5)", func(t *testing.T) {
 		drover := person{namespace: "drover"}
 		drover.login(t, account)
 		now := clocktesting.NewFakeClock(time.Now())

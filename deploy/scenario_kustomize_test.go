@@ -36,7 +36,7 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 		{"control/kustomization.yaml", []string{"control"}, nil},
 		{"target/kustomization.yaml", []string{"target"}, nil},
 	} {
-		t.Run(tt.file+" lists every manifest that it installs, and no other (F-42)", func(t *testing.T) {
+		t.Run(tt.file+" lists every manifest in its folders, and no other (F-42)", func(t *testing.T) {
 			want := tt.more
 			for _, dir := range tt.dirs {
 				files, err := filepath.Glob(dir + "/*.yaml")
@@ -85,7 +85,7 @@ func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 
 // The CRDs in the shared cluster were applied server-side. TestClientSideAndServerSideApplyCanFollowEachOther tests this with
 // all manifests.
-func TestClientSideApplyFollowsServerSideApply(t *testing.T) {
+func TestClientSideApplyCanFollowServerSideApply(t *testing.T) {
 	t.Run("the CRDs are applied server-side, client-side and server-side again without a conflict (F-43)", func(t *testing.T) {
 		for _, way := range []string{"false", "true"} {
 			kubectl(t, "apply", "--server-side="+way, "-k", "crds")
@@ -152,7 +152,7 @@ func decode(t *testing.T, file string, document int, into any) {
 }
 
 // The example Deployment must have exactly the flags in the file flags, and the cloud config in the file cloud-config.yaml.
-func TestTheAutoscalersDeploymentEqualsItsFilesOfFlagsAndCloudConfig(t *testing.T) {
+func TestTheAutoscalersDeploymentHasTheFlagsAndTheCloudConfigFromTheirFiles(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,8 @@ func TestClientSideAndServerSideApplyCanFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestThePolicyCanCheckAHugeTemplate(t *testing.T) {
-	t.Run("a provider document with 20000 unknown keys is accepted (F-34)", func(t *testing.T) {
+func TestTheAdmissionPolicyCanCheckAHugeTemplate(t *testing.T) {
+	t.Run("a template whose provider document has 20000 unknown keys is accepted (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), withForeignKeys(t, 20_000), client.DryRunAll))
 	})
 }

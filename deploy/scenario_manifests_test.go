@@ -191,7 +191,7 @@ func TestTheScaleSubresourceShowsSizesAndSelector(t *testing.T) {
 	}
 }
 
-func TestStrictValidationNamesUnknownFields(t *testing.T) {
+func TestStrictValidationOfUnknownFields(t *testing.T) {
 	for _, r := range []rule{
 		{"an unknown field in a Machine's spec is refused by name", "Machine", `{spec: {taint: []}}`, `unknown field "spec.taint"`},
 		{"an unknown field in the metadata of a template is refused by name", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
@@ -278,7 +278,7 @@ func TestTheOutputOfKubectlGet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("kubectl get md shows a failing deployment with 0 ready Machines and the reason (F-46)", func(t *testing.T) {
+	t.Run("kubectl get md shows a failing deployment with 0 ready Machines and the reason of the failure (F-46)", func(t *testing.T) {
 		row := lastRow(kubectl(t, "-n", ns, "get", "md"))
 		if want := "good 2 0 2 0 MachinesFailed MachineSetUpdated FlavorNotFound 1.36.2"; !strings.HasPrefix(row, want) {
 			t.Errorf("got %q, want %q and an age", row, want)

@@ -160,7 +160,7 @@ func TestWhatTheShippedBindingForMachineControllerAllows(t *testing.T) {
 			return allowed(t, user, "update machines.cluster.k8s.io/status", "anywhere")
 		})
 	})
-	t.Run("the binding allows neither other accounts to update machines/status nor machine-controller to update Machines (F-5)", func(t *testing.T) {
+	t.Run("the binding does not allow other accounts to update machines/status, or machine-controller to update Machines (F-5)", func(t *testing.T) {
 		if allowed(t, "system:serviceaccount:kube-system:other", "update machines.cluster.k8s.io/status", "anywhere") ||
 			allowed(t, user, "update machines.cluster.k8s.io", "anywhere") {
 			t.Error("the binding allows too much")

@@ -52,7 +52,7 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 	})
 	// The API server itself forbids a negative size where there is a scale subresource, even in stored objects. Therefore the
 	// write that removes a finalizer must correct the size.
-	t.Run("the finalizers of a MachineSet with a negative size can be removed only in a write that corrects the size (MC-6)", func(t *testing.T) {
+	t.Run("a write that removes the finalizers of a MachineSet with a negative size must also correct the size (MC-6)", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})
@@ -177,7 +177,7 @@ func text(t *testing.T, o *unstructured.Unstructured) string {
 
 // machine-controller decodes a whole Machine into its types and writes it back, including the status. That must still work
 // under drover's CRDs and policies: docs/decisions/0001.
-func TestAnUpdateOfAWholeMachineWritesItsStatus(t *testing.T) {
+func TestAnUpdateOfAWholeMachineAlsoWritesTheStatusInIt(t *testing.T) {
 	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
 	raw, err := json.Marshal(o.Object)
 	if err != nil {
@@ -207,7 +207,7 @@ func TestAnUpdateOfAWholeMachineWritesItsStatus(t *testing.T) {
 }
 
 // A late apply of a status must not create a deleted Machine again.
-func TestAnApplyWithTheUIDOfADeletedMachineCreatesNothing(t *testing.T) {
+func TestApplyingAStatusWithTheUIDOfADeletedMachineCreatesNoMachine(t *testing.T) {
 	o := existing(t, parse(goodMachine))
 	if err := admin.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)

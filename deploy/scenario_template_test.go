@@ -70,7 +70,7 @@ func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
 		{"an empty kubelet version is refused (F-34)", "Machine", `{spec: {versions: {kubelet: ""}}}`, "spec.versions.kubelet is ''"},
 		{"the operating system centos is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
 		{"an invalid value of a node label is refused (F-34)", "Machine", `{spec: {metadata: {labels: {a: b c}}}}`, "spec.metadata.labels has the value 'b c' for 'a'"},
-		{"the operating system centos is accepted in a Machine of another controller", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
+		{"the operating system centos is accepted in a Machine of another controller, which the policy does not check", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
 	} {
 		t.Run("Machine: "+r.name, func(t *testing.T) {
 			o := merge(t, parse(goodMachine), r.over)
@@ -95,7 +95,7 @@ func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 			{"a change of the size is accepted (F-34)", `{spec: {replicas: 7}}`, ``},
 			{"new labels, annotations and finalizers in metadata are accepted (F-34)", `{metadata: {labels: {n: m}, annotations: {o: p}, finalizers: [drover.example/hold]}}`, ``},
 			{"a change of the flavor is accepted (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
-			{"a correction of one invalid part is accepted (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
+			{"a correction of one invalid part is accepted while other parts are invalid (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
 			{"a change to another unsupported operating system is refused (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
 			{"a new node label is refused while another label is invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
 		} {
@@ -140,7 +140,7 @@ func largest(t *testing.T) *unstructured.Unstructured {
 	return o
 }
 
-func TestThePolicyCanCheckTheLargestTemplate(t *testing.T) {
+func TestTheAdmissionPolicyCanCheckTheLargestTemplate(t *testing.T) {
 	o := largest(t)
 	t.Run("the largest template is accepted, so the policy stays within the API server's cost limits (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), o, client.DryRunAll))
@@ -148,14 +148,14 @@ func TestThePolicyCanCheckTheLargestTemplate(t *testing.T) {
 	t.Run("an unsupported operating system in the largest template is refused (F-34)", func(t *testing.T) {
 		expect(t, "operatingSystem is 'centos'", admin.Create(t.Context(), merge(t, o, provider(`{operatingSystem: centos}`)), client.DryRunAll))
 	})
-	t.Run("1024 public keys, which are too many for user data, are accepted (F-34)", func(t *testing.T) {
+	t.Run("a template with 1024 public keys is accepted, although they are too many for user data (F-34)", func(t *testing.T) {
 		var keys []string
 		for i := range 1024 {
 			keys = append(keys, fmt.Sprintf("ssh-rsa AAAAB3NzaC1yc2EAAA%s= somebody-%d", strings.Repeat("A", 540), i))
 		}
 		expect(t, "", admin.Create(t.Context(), merge(t, o, provider(`{sshPublicKeys: ["`+strings.Join(keys, `", "`)+`"]}`)), client.DryRunAll))
 	})
-	t.Run("a provider document with 2000 unknown keys is accepted (F-34)", func(t *testing.T) {
+	t.Run("a template whose provider document has 2000 unknown keys is accepted (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), withForeignKeys(t, 2000), client.DryRunAll))
 	})
 }

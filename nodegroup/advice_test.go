@@ -69,9 +69,9 @@ func TestASizeThatAUserHasEdited(t *testing.T) {
 		grows   model.Kind
 		shrinks model.Kind
 	}{
-		"a size within the bounds is used (CAPI-13)":                                       {4, "", "", ""},
-		"a size above the maximum is used and reported, and can only be lowered (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
-		"a size below the minimum is used and reported, and can only be raised (CAPI-13)":  {1, "SizeOutOfBounds", "", model.FailedPrecondition},
+		"a size within the bounds stays, and no Event reports the size (CAPI-13)":                    {4, "", "", ""},
+		"a size above the maximum stays, an Event reports it, and calls can only lower it (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
+		"a size below the minimum stays, an Event reports it, and calls can only raise it (CAPI-13)": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

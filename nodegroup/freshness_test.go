@@ -70,14 +70,14 @@ func TestOnlyIncreasesNeedALeader(t *testing.T) {
 		pass(probeEvery, true)
 		wantKind(t, order(), "")
 	})
-	t.Run("increases are refused when no replica holds the lease, even while the lease is written", func(t *testing.T) {
+	t.Run("increases are refused when no replica holds the lease, even when the lease was just updated", func(t *testing.T) {
 		lease.Spec.HolderIdentity = ptr.To("")
 		pass(time.Minute, true)
 		wantKind(t, order(), model.Unavailable)
 	})
 }
 
-func TestRefreshFailsWhileAWatchIsBehind(t *testing.T) {
+func TestAnswersWhileAWatchIsBehind(t *testing.T) {
 	t.Run("Refresh and increases fail when a watch does not deliver drover's own write (CA-C13, CA-C113)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
@@ -90,7 +90,7 @@ func TestRefreshFailsWhileAWatchIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("the size that drover has written stays visible when an event with an older version arrives (CA-C36)", func(t *testing.T) {
+		t.Run("the size that drover has written is still returned when a watch event with an older size arrives (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -164,7 +164,7 @@ func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a change of all objects of a kind that no watch delivers is detected after one read of each kind (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("when no watch delivers a change of all objects of a kind, one read of each kind detects it (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("a change of only one Machine that no watch delivers is detected after enough reads (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("when no watch delivers a change of one Machine, repeated reads of random Machines detect it (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -237,7 +237,7 @@ func TestAFrozenGroup(t *testing.T) {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
-	t.Run("a frozen group keeps its size and renames placeholders when replicas without a Machine are to be removed (CA-C72, CA-C84)", func(t *testing.T) {
+	t.Run("a frozen group keeps its size and renames placeholders when calls remove replicas without a Machine (CA-C72, CA-C84)", func(t *testing.T) {
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
@@ -261,7 +261,7 @@ func TestWhichDeploymentsAreDiscoveredAsGroups(t *testing.T) {
 		change    func(*v1alpha1.MachineDeployment)
 		listed    bool
 	}{
-		"a deployment is a group when nothing is filtered":             {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
+		"a deployment is a group when no filter is configured":         {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
 		"a deployment in one of the given namespaces is a group":       {model.Discovery{Namespaces: []string{"x", pools.Namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
 		"a deployment in another namespace is not a group":             {model.Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
 		"a deployment that matches the selector is a group":            {model.Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
@@ -341,14 +341,14 @@ func TestWhenABareSetIsAGroup(t *testing.T) {
 	})
 }
 
-func TestAShortageAfterDeleteNodesOfTheFailedMachine(t *testing.T) {
+func TestTheErrorOfAFailedMachineAfterDeleteNodes(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left",
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("the autoscaler does not see the error again before the next failure, although the minimum keeps the Machine (CA-C69)", func(t *testing.T) {
+	t.Run("after DeleteNodes the error is not shown until the next failure, even when the minimum keeps the Machine (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

@@ -96,21 +96,21 @@ func TestNodeAndPodPrices(t *testing.T) {
 	})
 }
 
-func TestCallsForPricesWhenPricesAreMissingOrInvalid(t *testing.T) {
+func TestMissingAndInvalidPrices(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
-		"prices without any value are refused":    {"", "there is no price: set flavors, cpu or memoryGiB"},
-		"a negative price of a CPU is refused":    {"cpu: -1", "cpu is -1"},
-		"a flavor that costs 0 is refused":        {"flavors: {m1: 0}", "the flavor m1 costs 0"},
-		"a misspelt key of the prices is refused": {"flavours: {m1: 1}", "flavours"},
-		"a price that is not a number is refused": {"cpu: .nan", "NaN"},
-		"flavors without prices are refused":      {"flavors: [m1]", "flavors"},
-		"a negative price of memory is refused":   {"cpu: 1\nmemoryGiB: -2", "memoryGiB is -2"},
+		"a price list in which no price is set is refused": {"", "there is no price: set flavors, cpu or memoryGiB"},
+		"a negative price of a CPU is refused":             {"cpu: -1", "cpu is -1"},
+		"a flavor that costs 0 is refused":                 {"flavors: {m1: 0}", "the flavor m1 costs 0"},
+		"a price list with a misspelt key is refused":      {"flavours: {m1: 1}", "flavours"},
+		"a price that is not a number is refused":          {"cpu: .nan", "NaN"},
+		"flavors without prices are refused":               {"flavors: [m1]", "flavors"},
+		"a negative price of memory is refused":            {"cpu: 1\nmemoryGiB: -2", "memoryGiB is -2"},
 	} {
 		if _, err := price.Read(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, row.want)
 		}
 	}
-	t.Run("without prices every call for a price returns Unimplemented (CA-C106)", func(t *testing.T) {
+	t.Run("when no price list is configured, every call for a price returns Unimplemented (CA-C106)", func(t *testing.T) {
 		b := newBench(t, pools.NewWorld())
 		_, first := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon)
 		_, second := b.groups.PodPrice(&corev1.Pod{}, pools.Noon, pools.Noon)

@@ -97,18 +97,18 @@ func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) str
 
 func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 	for name, removed := range map[string]func(p *pools.Pool, real membership.Node) membership.Node{
-		"a node": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
-		"a Machine that failed": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"two drover replicas give the same answers after the removal of a node (CA-C76, MCM-101, CA-C37)": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
+		"two drover replicas give the same answers after the removal of a Machine that failed (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.MachineID(p, "a-2"), "create-error")
 		},
-		"a Machine that has not joined": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"two drover replicas give the same answers after the removal of a Machine that has not joined (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.MachineID(p, "a-3"), "unregistered")
 		},
-		"a replica without a Machine": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"two drover replicas give the same answers after the removal of a replica without a Machine (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.UnitID(p, 0, 0), "unregistered")
 		},
 	} {
-		t.Run("two replicas give the same answers after the removal of "+name+" (CA-C76, MCM-101, CA-C37)", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 4, 0, 9)
 			_, n := p.Node("a-1")
@@ -119,7 +119,7 @@ func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 			node := removed(p, pools.Asked(n))
 			wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{node}), "")
 			wantKind(t, second.groups.Refresh(t.Context()), "")
-			for when, b := range map[string]*bench{"at once": first, "on another replica": second} {
+			for when, b := range map[string]*bench{"the answers of the replica that received the call agree": first, "the answers of another replica agree": second} {
 				if wrong := agreement(b, p, 3, node); wrong != "" {
 					t.Errorf("%s: %s", when, wrong)
 				}

@@ -39,14 +39,14 @@ func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 		state      func(*v1alpha1.Machine)
 		registered bool
 	}{
-		{"a node that is not Ready yet is shown as registered in a group without options", func(*pools.Pool) {}, joinedOnly, true},
-		{"a node that is not Ready yet is shown as not registered in a group with an option (F-48)", withOption, joinedOnly, false},
+		{"a node that is not Ready yet is shown as registered in a group without autoscaling options", func(*pools.Pool) {}, joinedOnly, true},
+		{"a node that is not Ready yet is shown as not registered in a group with an autoscaling option (F-48)", withOption, joinedOnly, false},
 		{
-			"a node is shown as not registered before its Machine's status names it (F-48)", withOption,
+			"a node is shown as not registered before its Machine's status names the node (F-48)", withOption,
 			inPhase(v1alpha1.PhaseProvisioning, corev1.ConditionFalse), false,
 		},
 		{
-			"a node that is not Ready yet is shown as registered when drover refuses the group's only option",
+			"a node that is not Ready yet is shown as registered when drover refuses the group's only autoscaling option",
 			func(p *pools.Pool) {
 				p.Deployment.Annotations[v1alpha1.AnnotationOptions+"zeroormaxnodescaling"] = "true"
 			}, joinedOnly, true,
@@ -55,7 +55,7 @@ func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 		{"a node is shown as registered once its Machine is Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
 		{"a node stays shown as registered when it becomes NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
 		{"a node stays shown as registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
-		{"a node is shown as registered while drover has not written its Machine's phase", withOption, func(*v1alpha1.Machine) {}, true},
+		{"a node is shown as registered while its Machine's status has no phase", withOption, func(*v1alpha1.Machine) {}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -79,7 +79,7 @@ func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a node that is not Ready is shown as not registered once its group has an option, and as registered without it (F-48)", func(t *testing.T) {
+	t.Run("an unready node is shown as not registered exactly as long as its group has an autoscaling option (F-48)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -143,7 +143,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("the removal is refused when pods can run on a node, even before its Machine's status shows it", func(t *testing.T) {
+	t.Run("the removal is refused when pods can run on a node, even before the status of the node's Machine shows that", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		n := &corev1.Node{}
@@ -167,7 +167,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 3)
 	})
-	t.Run("the removal is refused in a group without options, where such a node is shown as registered", func(t *testing.T) {
+	t.Run("the removal is refused in a group without autoscaling options, where nodes are shown as registered at once", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -192,8 +192,8 @@ func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
 
 func TestARolloutHidesTheNewNodeUntilItHasStarted(t *testing.T) {
 	for name, options := range map[string]func(*pools.Pool){
-		"in a group without options, the new node is hidden until it has started, and the old nodes stay visible (F-47)": func(*pools.Pool) {},
-		"in a group with options, the new node is hidden until it has started, and the old nodes stay visible (F-48)":    withOption,
+		"without autoscaling options, the new node is hidden until it has started, and the old nodes stay visible (F-47)": func(*pools.Pool) {},
+		"with autoscaling options, the new node is hidden until it has started, and the old nodes stay visible (F-48)":    withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

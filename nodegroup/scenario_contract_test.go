@@ -191,7 +191,7 @@ func TestTheControllersCarryOutTheAutoscalersCalls(t *testing.T) {
 			t.Errorf("machines %v are left, want %v", left, want)
 		}
 	})
-	t.Run("exactly as many Machines without a node are deleted as DecreaseTargetSize removed from the size (CA-C88)", func(t *testing.T) {
+	t.Run("DecreaseTargetSize causes the deletion of as many Machines without a node as it takes from the size (CA-C88)", func(t *testing.T) {
 		if err := h.groups.IncreaseSize(t.Context(), id, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestTheControllersCarryOutTheAutoscalersCalls(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("DeleteNodes of a Machine that a user is deleting removes no other Machine when its replacement has joined (CA-C68)", func(t *testing.T) {
+	t.Run("when a user deletes a Machine and its replacement joins, DeleteNodes of that Machine removes no other (CA-C68)", func(t *testing.T) {
 		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
 		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
 		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {

@@ -55,7 +55,7 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 		{name: "a utilization threshold above 1 is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
 		{name: "a utilization threshold that is not a number is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
 		{name: "an unknown option is reported in an Event", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
-		{name: "a startup time is reported in an Event, because it cannot be passed to the autoscaler (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
+		{name: "an Event reports the option maxnodestartuptime, because it cannot be passed to the autoscaler (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
 		{name: "the option zeroormaxnodescaling is refused when drover's flag does not allow it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
 		{
 			name: "the option zeroormaxnodescaling is passed to the autoscaler when drover's flag allows it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
@@ -117,7 +117,7 @@ func TestOptionsInUnusualSituations(t *testing.T) {
 			t.Errorf("it receives %+v", got)
 		}
 	})
-	t.Run("an unknown group has no options (CA-C93)", func(t *testing.T) {
+	t.Run("no options are returned for an unknown group (CA-C93)", func(t *testing.T) {
 		if got, ok := b.groups.Settings("nonsense", flags); ok {
 			t.Errorf("it receives %+v", got)
 		}

@@ -41,7 +41,7 @@ func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 }
 
 func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
-	t.Run("calls to two replicas with the same nodes lower the size in one write (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
+	t.Run("calls to two replicas of drover for the same nodes lower the size in one write (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		first, second := pair(t, w)
 		named := []membership.Node{nodes[1], nodes[4], nodes[1]}
@@ -69,7 +69,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("no node is removed when one is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("no node is removed when a named node is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		other := w.Pool("b", 1, 0, 5)
 		_, foreign := other.Node("b-1")
@@ -213,14 +213,14 @@ func TestTheShownStateOfAMachineFollowsItsLife(t *testing.T) {
 		node   bool
 		want   model.Instance
 	}{
-		{"a new Machine is Creating", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
-		{"a Machine that exceeds the quota is Creating with an error", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
-		{"a Machine with an invalid spec is Creating with an error", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
-		{"a Machine with a server is Creating", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
-		{"a Machine whose node has registered is Running", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
-		{"a Machine that is being deleted is Deleting", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
+		{"a new Machine is Creating (MC-72, MCM-94, CAPI-10)", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
+		{"a Machine that exceeds the quota is Creating with an error (MC-72, MCM-94, CAPI-10)", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
+		{"a Machine with an invalid spec is Creating with an error (MC-72, MCM-94, CAPI-10)", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
+		{"a Machine with a server is Creating (MC-72, MCM-94, CAPI-10)", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
+		{"a Machine whose node has registered is Running (MC-72, MCM-94, CAPI-10)", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
+		{"a Machine that is being deleted is Deleting (MC-72, MCM-94, CAPI-10)", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
 	} {
-		t.Run(stage.name+" (MC-72, MCM-94, CAPI-10)", func(t *testing.T) {
+		t.Run(stage.name, func(t *testing.T) {
 			next := m.DeepCopy()
 			next.Status = v1alpha1.MachineStatus{}
 			stage.change(next)
@@ -253,7 +253,7 @@ func TestGroupsWhoseNamesBeginWithTheSameText(t *testing.T) {
 		groups[name].Machine(name + "-1-late")
 	}
 	b := newBench(t, w)
-	t.Run("their nodes, placeholders, sizes and removals are not confused (MCM-95)", func(t *testing.T) {
+	t.Run("nodes, placeholders, sizes and removals of such groups are not confused (MCM-95)", func(t *testing.T) {
 		for name, p := range groups {
 			for _, n := range []membership.Node{
 				{Name: name + "-1-node"}, {ProviderID: pools.ProviderID(name + "-1-node")},
@@ -281,7 +281,7 @@ func TestGroupsWhoseNamesBeginWithTheSameText(t *testing.T) {
 }
 
 func TestDeleteNodesAndIncreaseSizeOfOneGroup(t *testing.T) {
-	t.Run("the named Machine is removed although the group grows, and a new Machine is awaited (MCM-97)", func(t *testing.T) {
+	t.Run("the named Machine is removed although the group grows, and a placeholder represents the new Machine (MCM-97)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		_, n := p.Node("a-1")
@@ -303,8 +303,8 @@ func TestDeleteNodesAndIncreaseSizeOfOneGroup(t *testing.T) {
 	})
 }
 
-func TestOptionsOfAGroupFromAnnotations(t *testing.T) {
-	t.Run("readable options apply, and the autoscaler's flag applies for an unreadable option (MCM-99)", func(t *testing.T) {
+func TestOptionsFromAnnotationsAndFromTheAutoscalersFlags(t *testing.T) {
+	t.Run("readable annotations apply, and the autoscaler's flag applies instead of an unreadable annotation (MCM-99)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
@@ -314,7 +314,7 @@ func TestOptionsOfAGroupFromAnnotations(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("an Event reports a provision time below drover's join timeout, and the size falls only once (MCM-100)", func(t *testing.T) {
+	t.Run("an Event reports a provision time below drover's join timeout, and a lost Machine lowers the size only once (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")

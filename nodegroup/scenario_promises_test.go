@@ -156,7 +156,7 @@ func TestEachCallOfTheAutoscalerMakesAtMostOneWrite(t *testing.T) {
 	})
 }
 
-func TestPendingMachinesDoNotReduceAnIncrease(t *testing.T) {
+func TestIncreasesAndDecreasesWhileMachinesArePending(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 0, 9)
 	p.Node("a-1")
@@ -251,18 +251,18 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 		}
 		b.catchUp()
 	}
-	t.Run("without the restart guard the autoscaler requests the two upcoming nodes again", func(t *testing.T) {
+	t.Run("without --restart-guard the autoscaler requests the two upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 0)
 		second.loop(t, 5)
 		b.expect(p, 7)
 	})
-	t.Run("with the restart guard the autoscaler does not request the two upcoming nodes again", func(t *testing.T) {
+	t.Run("with --restart-guard the autoscaler does not request the two upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		for range 3 {
 			second.loop(t, 5)
 		}
 		b.expect(p, 5)
-		t.Run("the autoscaler requests no node for further pods until the upcoming nodes have started", func(t *testing.T) {
+		t.Run("with --restart-guard the autoscaler requests no node for further pods until the upcoming nodes have started", func(t *testing.T) {
 			second.loop(t, 6)
 			arrive(b, p, "a-4")
 			second.loop(t, 6)
@@ -290,14 +290,14 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 			b.expect(p, 6)
 		})
 	})
-	t.Run("the restart guard ends after its configured time", func(t *testing.T) {
+	t.Run("after the time of --restart-guard the autoscaler can request the upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
 		b.groups.freshness.reached()
 		second.loop(t, 6)
 		b.expect(p, 8)
 	})
-	t.Run("the restart guard does not delay an increase of a group that awaits no nodes", func(t *testing.T) {
+	t.Run("--restart-guard does not delay an increase of a group that awaits no nodes", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		arrive(b, p, "a-4")
 		arrive(b, p, "a-5")

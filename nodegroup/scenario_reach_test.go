@@ -27,7 +27,7 @@ func (r *refusing) List(context.Context, client.ObjectList, ...client.ListOption
 	return nil
 }
 
-func TestCallsWhenTheTargetClustersAPIServerDoesNotAnswer(t *testing.T) {
+func TestCallsBeforeDuringAndAfterAnOutageOfTheTargetClustersAPIServer(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
 	_, n := p.Node("a-1")
@@ -36,7 +36,7 @@ func TestCallsWhenTheTargetClustersAPIServerDoesNotAnswer(t *testing.T) {
 	watch := reach.New(reach.Options{Control: listing{b.client, b}, Target: target, Clock: b.clock})
 	b.groups.options.Reach, b.groups.freshness.reach = watch, watch
 	b.probeOnce(t.Context())
-	t.Run("before the outage an increase is accepted (MCM-80)", func(t *testing.T) {
+	t.Run("an increase is accepted before the outage (MCM-80)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		b.catchUp()
 	})
@@ -45,7 +45,7 @@ func TestCallsWhenTheTargetClustersAPIServerDoesNotAnswer(t *testing.T) {
 		b.clock.Step(probeEvery)
 		b.probeOnce(t.Context())
 	}
-	t.Run("Refresh and changes are refused with an error that names the cluster with the Nodes (MCM-79, MCM-80)", func(t *testing.T) {
+	t.Run("Refresh and changes are refused during the outage, with an error that names the target cluster (MCM-79, MCM-80)", func(t *testing.T) {
 		for call, err := range map[string]error{
 			"Refresh":            b.groups.Refresh(t.Context()),
 			"IncreaseSize":       b.groups.IncreaseSize(t.Context(), p.ID(), 1),
@@ -58,7 +58,7 @@ func TestCallsWhenTheTargetClustersAPIServerDoesNotAnswer(t *testing.T) {
 		}
 		b.expect(p, 3)
 	})
-	t.Run("reads other than Refresh are answered (MCM-80)", func(t *testing.T) {
+	t.Run("reads other than Refresh are answered during the outage (MCM-80)", func(t *testing.T) {
 		if got := len(b.groups.List()); got != 1 {
 			t.Errorf("%d groups are listed", got)
 		}

@@ -247,7 +247,7 @@ func TestAnswersRightAfterDeleteNodes(t *testing.T) {
 	})
 }
 
-func TestAReplacementThatJoinsAfterDeleteNodesOfTheReplacedNodeIsHidden(t *testing.T) {
+func TestDeleteNodesOfAReplacedNodeHidesItsReplacementAndNoOtherNode(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, works := p.Node("a-1")
@@ -301,13 +301,13 @@ func TestDecreaseTargetSize(t *testing.T) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3")
 		}, -2, "", 3, nil, 1},
-		{"Machines without a server are removed first, then failed Machines, then others without a node (CA-C84)", func(p *pools.Pool) {
+		{"Machines without a server are removed first, then failed Machines, then other Machines without a node (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](6)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"a delta larger than the number of Machines without a node removes all of these Machines and no node (CA-C85)", func(p *pools.Pool) {
+		{"a delta above the number of Machines without a node removes these Machines, and no Machine with a node (CA-C85)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
@@ -344,7 +344,7 @@ func TestDecreaseTargetSize(t *testing.T) {
 }
 
 func TestDeleteNodesOfAPlaceholderAfterDecreaseTargetSize(t *testing.T) {
-	t.Run("a replica that DecreaseTargetSize has removed does not lower the size a second time (CA-C71, CA-C89)", func(t *testing.T) {
+	t.Run("DeleteNodes of replicas that DecreaseTargetSize has removed does not lower the size again (CA-C71, CA-C89)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 0, 10)
 		p.Node("a-1")

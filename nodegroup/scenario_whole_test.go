@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("the node is shown as Running with its provider ID once it has one, even one with a region (CA-C42)", func(t *testing.T) {
+	t.Run("once the node's provider ID is set, the node is Running with that ID, even when it contains a region (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})

@@ -50,7 +50,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
-	t.Run("the second replica's first Refresh reads the sizes once, so that upcoming nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
+	t.Run("the second replica's first Refresh reads the sizes from the API server, so that upcoming nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
 		p, _, second := grown(t)
 		size(t, second, p, 3)
 		for range 3 {
@@ -116,7 +116,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		}
 		first.expect(p, 4, "a-2")
 	})
-	t.Run("the first replica reads the sizes again when it has received no calls for a while", func(t *testing.T) {
+	t.Run("the first replica reads the sizes again at a Refresh that follows a long time without calls", func(t *testing.T) {
 		p, first, second := grown(t)
 		first.catchUp()
 		first.freeze()

@@ -26,7 +26,7 @@ func TestTheAnswerToAWriteReplacesOnlyOlderObjects(t *testing.T) {
 		}
 		return b, p, answer
 	}
-	t.Run("the answer to a write does not bring back an object that was deleted meanwhile, and no watch counts as late (CA-C115)", func(t *testing.T) {
+	t.Run("the answer to a write does not bring back an object that was deleted meanwhile, and Refresh succeeds (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		b.groups.store.adopt(answer)
@@ -60,7 +60,7 @@ func TestTheAnswerToAWriteReplacesOnlyOlderObjects(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("no watch counts as late when the object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh succeeds although the written object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

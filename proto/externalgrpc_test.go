@@ -86,7 +86,7 @@ var methods = []string{
 
 const pkg = "clusterautoscaler.cloudprovider.v1.externalgrpc"
 
-func TestTheWireFormatIsClusterAutoscalers(t *testing.T) {
+func TestTheWireFormatEqualsThatOfClusterAutoscaler(t *testing.T) {
 	file := proto.File_externalgrpc_proto
 	if got := string(file.Package()); got != pkg {
 		t.Errorf("CA-C10 the package is %q, cluster-autoscaler calls %q", got, pkg)

@@ -25,7 +25,7 @@ func made(t *testing.T, years float64) authority {
 
 func withoutKey(a authority) authority { return authority{cert: a.cert, key: crypto.Signer(nil)} }
 
-func TestWhenACertificateAuthorityIsDueForRenewal(t *testing.T) {
+func TestWhenDroverMakesANewCertificateAuthority(t *testing.T) {
 	first, second := made(t, 0), made(t, 10)
 	for _, tc := range []struct {
 		name string
@@ -33,14 +33,14 @@ func TestWhenACertificateAuthorityIsDueForRenewal(t *testing.T) {
 		now  time.Time
 		want string
 	}{
-		{"a missing authority is due", nil, at(0), "there is no valid authority"},
-		{"a new authority is not due", []authority{first}, at(0), ""},
-		{"an authority with more than a third of its life left is not due", []authority{first}, at(9.99), ""},
-		{"an authority with a third of its life left is due", []authority{first}, at(10), "two thirds of the authority's life are over"},
-		{"an old authority is not due when a newer authority exists", []authority{second, first}, at(12), ""},
-		{"an expired authority is due", []authority{first}, at(15.01), "there is no valid authority"},
-		{"an authority that only becomes valid in a year is due", []authority{made(t, 1)}, at(0), "there is no valid authority"},
-		{"an authority without a key is due", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
+		{"a new authority is made when none exists", nil, at(0), "there is no valid authority"},
+		{"no new authority is made while the only authority is new", []authority{first}, at(0), ""},
+		{"no new authority is made while the only authority has more than a third of its life left", []authority{first}, at(9.99), ""},
+		{"a new authority is made when the only authority has a third of its life left", []authority{first}, at(10), "two thirds of the authority's life are over"},
+		{"no new authority is made when a newer authority exists beside an old authority", []authority{second, first}, at(12), ""},
+		{"a new authority is made when the only authority has expired", []authority{first}, at(15.01), "there is no valid authority"},
+		{"a new authority is made when the only authority will be valid in a year and not before", []authority{made(t, 1)}, at(0), "there is no valid authority"},
+		{"a new authority is made when the only authority has no key", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := authorityDue(living(tc.all, tc.now), tc.now); got != tc.want {
@@ -58,10 +58,10 @@ func TestWhichCertificateAuthoritySignsCertificates(t *testing.T) {
 		now  time.Time
 		want authority
 	}{
-		{"the only authority signs from its first moment", []authority{first}, at(0), first},
+		{"a single authority signs from the moment of its creation", []authority{first}, at(0), first},
 		{"the older of two authorities signs until the younger has been trusted for 395 days", []authority{first, second}, at(11), first},
 		{"the younger of two authorities signs once it has been trusted for 395 days", []authority{second, first}, at(11.1), second},
-		{"the younger of two authorities signs at once when the older expires before the new certificate would", []authority{first, late}, at(13), late},
+		{"the younger of two authorities signs at once when the new certificate would outlive the older authority", []authority{first, late}, at(13), late},
 		{"the authority with a key signs, not a younger authority without a key", []authority{first, withoutKey(second)}, at(12), first},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 		now     time.Time
 		want    string
 	}{
-		{"a missing certificate is due", server, nil, []authority{first}, at(0), "there is none"},
+		{"a certificate is due when none exists", server, nil, []authority{first}, at(0), "there is none"},
 		{"a new certificate is not due", server, cert, []authority{first}, at(0), ""},
 		{"a certificate with more than a third of its life left is not due", server, cert, []authority{other, first}, at(0.66), ""},
 		{"a certificate with less than a third of its life left is due", server, cert, []authority{first}, at(0.67), "two thirds of its life are over"},
@@ -122,8 +122,8 @@ func TestWhichNamesANewCertificateHas(t *testing.T) {
 		want   []string
 	}{
 		{"the first certificate has the wanted names", nil, at(0), []string{"a.example", "new.example"}},
-		{"the successor of a young certificate keeps its unwanted names, because another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
-		{"the successor of an old certificate does not have its unwanted names", before, at(0.7), []string{"a.example", "new.example"}},
+		{"the successor of a young certificate keeps its predecessor's unwanted names, because another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
+		{"the successor of an old certificate does not have its predecessor's unwanted names", before, at(0.7), []string{"a.example", "new.example"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := w.namesFor(tc.before, tc.now); !slices.Equal(got, tc.want) {

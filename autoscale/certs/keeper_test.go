@@ -136,7 +136,7 @@ func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 			t.Error("a Secret was written")
 		}
 	})
-	t.Run("another replica of drover serves the same certificate", func(t *testing.T) {
+	t.Run("a second replica of drover serves the same server certificate", func(t *testing.T) {
 		k := w.another()
 		if err := k.look(t.Context()); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 			t.Error("it serves another certificate")
 		}
 	})
-	t.Run("the metric shows when each certificate and the authority expire", func(t *testing.T) {
+	t.Run("a metric shows when the authority and each certificate expire", func(t *testing.T) {
 		for which, end := range map[string]time.Time{"server": origin.Add(serverLife), "autoscaler": origin.Add(clientLife), "authority": origin.Add(authorityLife)} {
 			if got := testutil.ToFloat64(w.keeper.expiry.WithLabelValues(which)); got != float64(end.Unix()) {
 				t.Errorf("%s ends at %v, want %v", which, got, end.Unix())
@@ -204,10 +204,10 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 		{"drover's own Secret is refused when the authority in it is garbled", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
 		{"drover's own Secret is refused when the authority's key cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
 		{"drover's own Secret is refused when the authority's certificate cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
-		{"another program's Secret in the place of drover's own is refused", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc was not made by drover", true},
-		{"another program's Secret in the place of the autoscaler's is refused", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover was not made by drover", true},
-		{"an empty Secret in the place of the autoscaler's is filled", holding(autoscalers, nil), "", true},
-		{"an empty Secret in the place of drover's own is filled", holding(own, nil), "", false},
+		{"another program's Secret that has the name of drover's own Secret is refused", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc was not made by drover", true},
+		{"another program's Secret that has the name of the autoscaler's Secret is refused", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover was not made by drover", true},
+		{"an empty Secret that has the name of the autoscaler's Secret is filled", holding(autoscalers, nil), "", true},
+		{"an empty Secret that has the name of drover's own Secret is filled", holding(own, nil), "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, fake.NewFakeClient())
@@ -305,7 +305,7 @@ func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
 	})
 }
 
-func TestDroverServesTheLastCertificateThatItReadWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestWhenTheAPIServerDoesNotAnswerDroverServesTheCertificateThatItReadLast(t *testing.T) {
 	refused := errors.New("refused")
 	var away error
 	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

@@ -85,7 +85,7 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
+func TestConnectionsWithTheCertificatesThatDroverMakes(t *testing.T) {
 	c := fake.NewFakeClient()
 	// The certificates must be valid now, because TLS uses the real time: they are created 300 days before now.
 	clock := clocktesting.NewFakeClock(time.Now().AddDate(0, 0, -300))
@@ -120,7 +120,7 @@ func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 			return now.Cmp(first) != 0
 		})
 	})
-	t.Run("a client that presents the server's own certificate is refused", func(t *testing.T) {
+	t.Run("a client that presents drover's server certificate as a client certificate is refused", func(t *testing.T) {
 		s := &corev1.Secret{}
 		if err := c.Get(t.Context(), own, s); err != nil {
 			t.Fatal(err)

@@ -35,17 +35,17 @@ func TestWhichCloudIsUsedForAMachine(t *testing.T) {
 		value, class, namespace, providerID string
 		want                                cloud.Cloud
 	}{
-		"the default cloud is used for a Machine that names no cloud":                          {want: first},
-		"the cloud that the Machine's own provider document names is used":                     {value: `{"cloudProvider":"memory"}`, want: second},
-		"the cloud in the provider document is used although the key is written CloudProvider": {value: `{"CloudProvider":"memory"}`, want: second},
-		"the cloud of the Machine's MachineClass is used":                                      {class: "boxes", want: second},
-		"the cloud in the provider document of a MachineClass in another namespace is used":    {class: "document", namespace: "other", want: second},
-		"the default cloud is used when the Machine's MachineClass is missing":                 {class: "gone", want: first},
-		"the default cloud is used for an unknown cloudProvider":                               {value: `{"cloudProvider":"aws"}`, want: first},
-		"the default cloud is used when cloudProvider is not text":                             {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
-		"OpenStack is used for an OpenStack provider ID although the spec names another cloud": {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},
-		"the memory cloud is used for its own provider ID although the spec names OpenStack":   {value: `{"cloudProvider":"openstack"}`, providerID: "memory://cellar#7", want: second},
-		"the cloud in the spec is used when the provider ID is that of an unknown cloud":       {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
+		"the default cloud is used for a Machine that names no cloud":                                                  {want: first},
+		"the cloud that the Machine's own provider document names is used":                                             {value: `{"cloudProvider":"memory"}`, want: second},
+		"the cloud in the provider document is used even when the key is CloudProvider instead of cloudProvider":       {value: `{"CloudProvider":"memory"}`, want: second},
+		"the cloud of the Machine's MachineClass is used":                                                              {class: "boxes", want: second},
+		"the cloud in the provider document of a MachineClass in another namespace is used":                            {class: "document", namespace: "other", want: second},
+		"the default cloud is used when the Machine's MachineClass is missing":                                         {class: "gone", want: first},
+		"the default cloud is used for an unknown cloudProvider":                                                       {value: `{"cloudProvider":"aws"}`, want: first},
+		"the default cloud is used when cloudProvider is not text":                                                     {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
+		"OpenStack is used for a Machine with an OpenStack provider ID although its spec names another cloud":          {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},
+		"the in-memory cloud is used for a Machine with a provider ID of that cloud although its spec names OpenStack": {value: `{"cloudProvider":"openstack"}`, providerID: "memory://cellar#7", want: second},
+		"the cloud in the spec is used when the Machine's provider ID belongs to an unknown cloud":                     {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
@@ -68,7 +68,7 @@ func TestWhichCloudIsUsedForAMachine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a MachineClass that cannot be read is a transient error, so that no wrong cloud is used", func(t *testing.T) {
+	t.Run("a transient error is returned when the MachineClass cannot be read, so that no wrong cloud is used", func(t *testing.T) {
 		unreadable := &clouds{list: c.list, reader: interceptor.NewClient(fake.NewClientBuilder().WithScheme(kinds).Build(), interceptor.Funcs{
 			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 				return errors.New("the cache has not started")

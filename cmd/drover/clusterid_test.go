@@ -24,9 +24,9 @@ func TestClusterIDIsWrittenOnce(t *testing.T) {
 		want    string
 		wantErr string
 	}{
-		{"the first start without the flag stores the UID of kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
-		{"the first start stores the ID of the flag --cluster-id", []client.Object{system}, "prod", "prod", ""},
-		{"a later start without the flag uses the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
+		{"the first start without the flag --cluster-id stores the UID of the namespace kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
+		{"the first start with --cluster-id stores the ID in the flag", []client.Object{system}, "prod", "prod", ""},
+		{"a later start without --cluster-id uses the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
 		{"a later start accepts a --cluster-id that equals the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "prod", "prod", ""},
 		{"a --cluster-id that differs from the stored ID is refused", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
 		{"a stored ConfigMap that lacks the ID is refused", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-func TestWhereDroverReadsTheConfiguredCloud(t *testing.T) {
+func TestDroverReadsTheCredentialsOfTheConfiguredCloud(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -39,10 +39,10 @@ func TestWhereDroverReadsTheConfiguredCloud(t *testing.T) {
 		{"reads the CA bundle that --cloud-ca names", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
 		{"refuses the name of a cloud that clouds.yaml does not contain", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
 		{"refuses the path of a clouds.yaml that does not exist", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
-		{"refuses the name of a cloud without a clouds.yaml", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
+		{"refuses the name of a cloud when no clouds.yaml is given", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
 		{"refuses the path of a CA bundle that does not exist", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
-		{"refuses a CA bundle in --cloud-ca without a certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
-		{"refuses a CA bundle in OS_CACERT without a certificate (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
+		{"refuses a --cloud-ca whose file contains no certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
+		{"refuses an OS_CACERT whose file contains no certificate (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
 	} {
 		t.Run("drover "+tt.name, func(t *testing.T) {
 			o := defaults()
@@ -58,7 +58,7 @@ func TestWhereDroverReadsTheConfiguredCloud(t *testing.T) {
 	}
 }
 
-func TestAConfiguredCloudWithoutAUserIsReported(t *testing.T) {
+func TestAConfiguredCloudWithoutAUserIsReportedInTheLog(t *testing.T) {
 	for _, tt := range []struct {
 		name, file  string
 		credentials client.Credentials

@@ -32,7 +32,7 @@ func TestHoldsOfTheMassDeletionGuardAreStored(t *testing.T) {
 			}
 		}
 	})
-	t.Run("holds of a project with the same ID in another Keystone are stored in another ConfigMap (F-15)", func(t *testing.T) {
+	t.Run("the holds of two projects that have the same ID in two Keystones are stored in two ConfigMaps (F-15)", func(t *testing.T) {
 		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
 		own := openstack.HoldsKey{Endpoint: "https://keystone.example:5000", Project: "p1", Region: "west"}
 		other := own
@@ -47,7 +47,7 @@ func TestHoldsOfTheMassDeletionGuardAreStored(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("a stored hold that cannot be parsed is an error that asks the user to delete its key (F-16)", func(t *testing.T) {
+	t.Run("when stored holds cannot be parsed, the error asks the user to delete their key from the ConfigMap (F-16)", func(t *testing.T) {
 		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsName(openstack.HoldsKey{Project: "p1", Region: "west"})}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
 		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
 		if _, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "west"}); err == nil || !strings.Contains(err.Error(), "delete the key") {

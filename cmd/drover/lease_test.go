@@ -37,7 +37,7 @@ func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte,
 func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
 func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
 
-func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
+func TestWhenALeaseIsFresh(t *testing.T) {
 	ours, released := resourcelock.LeaderElectionRecord{HolderIdentity: "us"}, resourcelock.LeaderElectionRecord{}
 	renew := func(l *lease) { _ = l.Update(context.Background(), ours) }
 	for _, tt := range []struct {
@@ -51,7 +51,7 @@ func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 		}, true},
-		{"a lease that was renewed is not fresh after half of its life", func(l *lease, k *lock) {
+		{"a renewed lease is not fresh after half of its life", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh + time.Nanosecond))
 		}, false},
@@ -65,7 +65,7 @@ func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 			k.err, k.takes = errors.New("conflict"), time.Second
 			renew(l)
 		}, false},
-		{"a lease is not fresh when another process took it after a user had deleted it", func(l *lease, k *lock) {
+		{"a lease is not fresh when a read shows that another process has taken the lease", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "another"
 			_, _, _ = l.Get(context.Background())
@@ -75,7 +75,7 @@ func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 			k.holder = "us"
 			_, _, _ = l.Get(context.Background())
 		}, true},
-		{"a fresh lease stays fresh when reading it fails", func(l *lease, k *lock) {
+		{"a fresh lease stays fresh when a read of the lease fails", func(l *lease, k *lock) {
 			renew(l)
 			k.holder, k.err = "another", errors.New("no route to host")
 			_, _, _ = l.Get(context.Background())

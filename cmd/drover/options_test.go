@@ -22,7 +22,7 @@ func served() *options {
 	return o
 }
 
-func TestFlagsAreValidated(t *testing.T) {
+func TestDroverValidatesItsFlags(t *testing.T) {
 	garbage := filepath.Join(t.TempDir(), "garbage.pem")
 	must(t, os.WriteFile(garbage, []byte("-----BEGIN CERTIFICATE-----"), 0o600))
 	for _, tt := range []struct {
@@ -49,7 +49,7 @@ func TestFlagsAreValidated(t *testing.T) {
 		{"refuses port 66000 for the health checks (F-13)", func(o *options) { o.healthAddress = ":66000" }, `--health-address ":66000" is neither host:port nor 0`},
 		{"refuses an address for gRPC without a port (F-13)", func(o *options) { o.grpcAddress = "foo" }, "--grpc-address foo is neither host:port nor unix:///path"},
 		{"refuses a gRPC socket without an absolute path (F-13)", func(o *options) { o.grpcAddress = "unix://drover.sock" }, "--grpc-address unix://drover.sock: the path of a socket begins with /"},
-		{"refuses a CA bundle for nodes without a certificate (F-13)", func(o *options) { o.nodes.caBundle = garbage }, "--node-ca-bundle " + garbage + ": the file holds no certificate"},
+		{"refuses a file as the CA bundle for nodes when the file contains no certificate (F-13)", func(o *options) { o.nodes.caBundle = garbage }, "--node-ca-bundle " + garbage + ": the file holds no certificate"},
 		{"refuses a startup condition whose type is invalid (F-13)", func(o *options) { o.machines.startupConditions = []string{"Network Ready"} }, `--startup-conditions "Network Ready" is not the type of a condition`},
 		{"refuses an invalid GPU label (F-13)", func(o *options) { o.groups.gpuLabel = "a b" }, `--gpu-label "a b" is not the key of a label`},
 		{"refuses an empty GPU resource (F-13)", func(o *options) { o.groups.gpuResource = "" }, `--gpu-resource "" is not the name of a resource`},
@@ -72,7 +72,7 @@ func TestFlagsAreValidated(t *testing.T) {
 		{"refuses a negative health timeout", func(o *options) { o.repair.timeout = -time.Second }, "--health-timeout -1s"},
 		{"accepts a health timeout of 0, which switches the health check off (MCM-50)", func(o *options) { o.repair.timeout = 0 }, ""},
 		{"refuses a type of Node condition for the health check that is invalid", func(o *options) { o.repair.nodeConditions = []string{"Kernel Deadlock"} }, `--health-node-conditions "Kernel Deadlock" is not the type of a condition`},
-		{"refuses a word as --health-max-replacing", func(o *options) { o.repair.maxReplacing = "some" }, `--health-max-replacing "some" is neither a number nor a percentage`},
+		{"refuses a word in the place of a number in --health-max-replacing", func(o *options) { o.repair.maxReplacing = "some" }, `--health-max-replacing "some" is neither a number nor a percentage`},
 		{"refuses a negative --health-max-replacing", func(o *options) { o.repair.maxReplacing = "-10%" }, `--health-max-replacing "-10%" is neither`},
 		{"accepts a --health-max-replacing in percent", func(o *options) { o.repair.maxReplacing = "10%" }, ""},
 		{"refuses a --health-max-unhealthy without a percent sign", func(o *options) { o.repair.maxUnhealthy = "40" }, `--health-max-unhealthy "40" is not a percentage`},
@@ -93,7 +93,7 @@ func TestFlagsAreValidated(t *testing.T) {
 		{"refuses an invalid label selector for node groups", func(o *options) { o.groups.selector = "a=b=c" }, "--selector: "},
 		{"refuses a negative --restart-guard", func(o *options) { o.groups.restartGuard = -time.Second }, "--restart-guard -1s"},
 		{"refuses a --kernel-memory-percent of 100", func(o *options) { o.groups.kernelMemory = 100 }, "--kernel-memory-percent 100"},
-		{"names both invalid flags in one error", func(o *options) { o.workers, o.joinTimeout = 0, 0 }, "--join-timeout 0s is not positive\n--workers 0"},
+		{"names both flags in one error when two flags are invalid", func(o *options) { o.workers, o.joinTimeout = 0, 0 }, "--join-timeout 0s is not positive\n--workers 0"},
 	} {
 		t.Run("drover "+tt.name, func(t *testing.T) {
 			o := served()

@@ -51,7 +51,7 @@ func TestWhichCloudHandlesAnOrphan(t *testing.T) {
 			t.Errorf("the first deleted %v, the second %v", first.collected, second.collected)
 		}
 	})
-	t.Run("only the cloud that a provider ID belongs to reports whether the server is gone (MCM-86)", func(t *testing.T) {
+	t.Run("only the cloud that a server's provider ID belongs to reports whether the server is gone (MCM-86)", func(t *testing.T) {
 		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
 			if gone, err := c.IsServerGone(t.Context(), providerID, nil); gone != want || err != nil {
 				t.Errorf("%s is gone: %v, %v", providerID, gone, err)

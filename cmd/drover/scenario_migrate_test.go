@@ -23,7 +23,7 @@ import (
 
 // This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page, and takes the roles
 // of drover and machine-controller.
-func TestTheCommandsOfTheMigrationPage(t *testing.T) {
+func TestTheCommandsOfTheMigrationPageWork(t *testing.T) {
 	t.Parallel()
 	l := newLegacy(t)
 	l.predecessor()

@@ -46,7 +46,7 @@ func TestDroverTakesOverFromMachineController(t *testing.T) {
 	t.Run("drover does nothing while machine-controller renews its lease (MC-78)", func(t *testing.T) { on(t).idle(begun) })
 	stopped()
 	t.Run("drover takes over without a rollout, a duplicate server or a lost Machine (CAPI-54)", func(t *testing.T) { on(t).taken(was) })
-	t.Run("an Event names the Machine whose server belongs to another Machine (F-1, F-3)", func(t *testing.T) { on(t).named() })
+	t.Run("an Event reports that the server of a Machine belongs to another Machine (F-1, F-3)", func(t *testing.T) { on(t).named() })
 	now := l.look()
 	made, deleted := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}")
 	drover()

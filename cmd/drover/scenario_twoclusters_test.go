@@ -153,7 +153,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		t.Fatalf("the restored Machines are %v", copies)
 	}
 	second.replica("second", append(eager, "--cluster-id="+restored)...)
-	t.Run("a cluster restored from another's backup reports the servers as the other cluster's, and creates none (F-1)", func(t *testing.T) {
+	t.Run("a cluster restored from another cluster's backup reports that the servers are the other cluster's, and creates none (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		second.until("all say so", func() bool { return second.disowned() == 3 })
 		if n := len(first.cloud.Servers()); n != 3 {
@@ -166,7 +166,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		second.until("it has servers of its own", func() bool { return second.recorded() == 3 && len(second.serversOf(restored)) == 3 })
 		first.untouched(old, was)
 	})
-	t.Run("the search for orphans of each cluster leaves the other cluster's servers unchanged (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("each cluster's search for orphans leaves the other cluster's servers unchanged (MCM-85, CAPI-59)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		own := second.serversOf(restored)
 		first.passes(4)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheChartsHaveWhatTheKustomizationsHave(t *testing.T) {
+func TestTheGeneratedFilesOfTheChartsAreUpToDate(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../../deploy")); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 	}
 }
 
-func TestAManifestThatContainsATemplateActionIsRefused(t *testing.T) {
+func TestAManifestThatContainsAHelmTemplateActionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "crds"), 0o755); err != nil {
 		t.Fatal(err)

@@ -12,20 +12,20 @@ import (
 
 func TestItemNumbersAreFoundInTestNames(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"an item number at the beginning of a name is found":                    {text: "CA-C56 a delta that is not positive", want: "CA-C56"},
-		"an item number in parentheses at the end of a name is found":           {text: "no size below the minimum (MC-35)", want: "MC-35"},
-		"all item numbers of a range with an ellipsis are found":                {text: "MC-10…12 where a field comes from", want: "MC-10 MC-11 MC-12"},
-		"all item numbers of a range with three dots are found":                 {text: "MC-10...12 where a field comes from", want: "MC-10 MC-11 MC-12"},
-		"an item number with a shortened prefix after a comma is found":         {text: "CA-C65, C66 one node, and ten", want: "CA-C65 CA-C66"},
-		"all item numbers of a range and one more item number are found":        {text: "CA-C65…C67 and CA-C80 removals", want: "CA-C65 CA-C66 CA-C67 CA-C80"},
-		"a CA-C item number of one digit is returned with two digits":           {text: "CA-C9 and C10", want: "CA-C09 CA-C10"},
-		"item numbers that end with a or b are found":                           {text: "MCM-22a, 22b, MC-1", want: "MCM-22a MCM-22b MC-1"},
-		"a number in the sentence after an item number is not an item number":   {text: "MCM-7 does not hold, 8 does", want: "MCM-7"},
-		"a count of one digit after a CA-C item number is not an item number":   {text: "CA-C56, 3 of them", want: "CA-C56"},
-		"item numbers with three different prefixes are found":                  {text: "CAPI-18, MCM-36 and MC-43 a crash", want: "CAPI-18 MCM-36 MC-43"},
-		"two item numbers in parentheses are found":                             {text: "keeps the startup taint (F-47, F-48)", want: "F-47 F-48"},
-		"UTF-8 is not an item number":                                           {text: "reads UTF-8", want: ""},
-		"an unknown prefix, a missing number and an ordinal number are ignored": {text: "neither MCA-1 nor MC-x nor MC-1st nor C1", want: ""},
+		"an item number at the beginning of a name is found":                                {text: "CA-C56 a delta that is not positive", want: "CA-C56"},
+		"an item number in parentheses at the end of a name is found":                       {text: "no size below the minimum (MC-35)", want: "MC-35"},
+		"all item numbers of a range with an ellipsis are found":                            {text: "MC-10…12 where a field comes from", want: "MC-10 MC-11 MC-12"},
+		"all item numbers of a range with three dots are found":                             {text: "MC-10...12 where a field comes from", want: "MC-10 MC-11 MC-12"},
+		"an item number after a comma is found although its prefix CA-C is shortened to C":  {text: "CA-C65, C66 one node, and ten", want: "CA-C65 CA-C66"},
+		"all item numbers of a range, and a further item number after the range, are found": {text: "CA-C65…C67 and CA-C80 removals", want: "CA-C65 CA-C66 CA-C67 CA-C80"},
+		"a CA-C item number of one digit is returned with two digits":                       {text: "CA-C9 and C10", want: "CA-C09 CA-C10"},
+		"item numbers that end with a or b are found":                                       {text: "MCM-22a, 22b, MC-1", want: "MCM-22a MCM-22b MC-1"},
+		"a bare number later in the sentence is not found as an item number":                {text: "MCM-7 does not hold, 8 does", want: "MCM-7"},
+		"a count of one digit after a CA-C item number is not found as an item number":      {text: "CA-C56, 3 of them", want: "CA-C56"},
+		"item numbers with three different prefixes are found":                              {text: "CAPI-18, MCM-36 and MC-43 a crash", want: "CAPI-18 MCM-36 MC-43"},
+		"two item numbers in parentheses are found":                                         {text: "keeps the startup taint (F-47, F-48)", want: "F-47 F-48"},
+		"UTF-8 is not found as an item number":                                              {text: "reads UTF-8", want: ""},
+		"an unknown prefix, a missing number and an ordinal number are ignored":             {text: "neither MCA-1 nor MC-x nor MC-1st nor C1", want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(mentions(tt.text), " "); got != tt.want {
@@ -73,7 +73,7 @@ func TestMCM4InItsOwnName(t *testing.T) {}
 func TestNothing(t *testing.T) { _ = 'c' }
 `
 
-func TestScanFindsWhichTestsNameAnItem(t *testing.T) {
+func TestTheScanFindsTheTestsWhoseNamesContainItemNumbers(t *testing.T) {
 	tests, err := scan(fstest.MapFS{
 		"a/one_test.go":                        {Data: []byte(someTests)},
 		"a/one.go":                             {Data: []byte("package p\n\nconst c = `MC-9`\n")},
@@ -94,14 +94,14 @@ func TestScanFindsWhichTestsNameAnItem(t *testing.T) {
 	}
 }
 
-func TestTheErrorNamesAnInvalidGoFile(t *testing.T) {
+func TestTheErrorOfTheScanNamesAnInvalidGoFile(t *testing.T) {
 	_, err := scan(fstest.MapFS{"bad_test.go": {Data: []byte("no Go")}})
 	if err == nil || !strings.Contains(err.Error(), "bad_test.go") {
 		t.Errorf("the error is %v, want one that names the file", err)
 	}
 }
 
-func TestTheErrorNamesEveryInvalidLineOfTheTableOfItems(t *testing.T) {
+func TestTheErrorOfTheParserNamesEveryInvalidLineOfTheTableOfItems(t *testing.T) {
 	_, err := parseItems("# a comment\nMC-1\t4\tgood\nMC-2\t4\nMC-1\t4\ttwice\nMC-03\t4\tzero\nMC-4\truled\tno reason\n")
 	if err == nil {
 		t.Fatal("nothing is wrong")
@@ -115,7 +115,7 @@ func TestTheErrorNamesEveryInvalidLineOfTheTableOfItems(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsMissingFromTheTableIsRefused(t *testing.T) {
+func TestReferencesToItemsAndIssuesThatTheTablesLackAreRefused(t *testing.T) {
 	err := checkEvidence([]item{{id: "MC-1"}}, []test{{"a_test.go", "TestA", []string{"MC-1", "MC-77"}}})
 	if err == nil || err.Error() != "a_test.go TestA names MC-77, which docs/conformance/items.tsv does not list" {
 		t.Errorf("the error is %v", err)
@@ -150,7 +150,7 @@ func TestTheConformancePageListsEveryItem(t *testing.T) {
 	}
 }
 
-func TestTheCheckOfAStalePageFailsAndShowsTheDifference(t *testing.T) {
+func TestTheCheckFailsForAStalePageAndShowsTheDifference(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{
 		itemsFile: "MC-1\t4\tOne holds\n", issuesFile: "4\tthe Machine\n", "a_test.go": "package p\n",
@@ -179,7 +179,7 @@ func TestTheCheckOfAStalePageFailsAndShowsTheDifference(t *testing.T) {
 	}
 }
 
-func TestTheTableOfItemsHasAllItemsOfEachList(t *testing.T) {
+func TestTheTableOfItemsHasTheExpectedNumberOfItemsForEachPrefix(t *testing.T) {
 	items, err := readTable(filepath.Join("..", ".."), itemsFile, parseItems)
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func TestSchemasOfProviderDocumentsListTheirFieldsAndAcceptUnknownFields(t *test
 
 func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 	for name, raw := range map[string]string{
-		"text that is not YAML": "a: b: c", "a document of another kind": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
+		"text that is not YAML": "a: b: c", "a document of a kind other than CustomResourceDefinition": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
 		"a CRD version without a schema":                          "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
 		"a CRD that prunes unknown fields of a provider document": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
 	} {
@@ -109,13 +109,13 @@ func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 
 // The committed CRDs must be in their final form, bounded everywhere, and open in every provider document. They must
 // be small enough that kubectl can keep the last applied CRD in an annotation.
-func TestTheCommittedCRDsAreFinalAndBounded(t *testing.T) {
+func TestTheCommittedCRDsAreGeneratedAndBounded(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file)+" equals the output of make generate", func(t *testing.T) {
+		t.Run(filepath.Base(file)+" equals the output of make generate, and bounds every text, list and map", func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -188,7 +188,7 @@ func faults(path string, schema object, inProvider bool) []string {
 
 // Every field that the driver reads must be declared: the test compares the driver's lists of fields with the declared
 // fields.
-func TestTheProvidersFieldsAreDeclared(t *testing.T) {
+func TestTheSchemaDeclaresEveryFieldThatDroverReadsInProviderDocuments(t *testing.T) {
 	spec := object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestTheProvidersFieldsAreDeclared(t *testing.T) {
 		{"../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
 		{"../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
 	} {
-		t.Run("every field in "+row.list+" is declared in providerspec.yaml", func(t *testing.T) {
+		t.Run("providerspec.yaml declares every field in the list "+row.list, func(t *testing.T) {
 			for _, field := range listIn(t, row.file, row.list) {
 				if _, ok := row.declared[field]; !ok {
 					t.Errorf("%s of %s is not declared in providerspec.yaml", field, row.file)
@@ -274,7 +274,7 @@ func TestTheAPIPageListsEveryField(t *testing.T) {
 }
 
 // Every key in keys.go must have a line in the page's table of keys.
-func TestTheAPIPageListsEveryKeyOfTheAPI(t *testing.T) {
+func TestTheAPIPageNamesEveryAnnotationLabelAndOtherKeyOfTheAPI(t *testing.T) {
 	page := string(content(t, "../../docs/api.md"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../machines/api/v1alpha1/keys.go", nil, 0)
 	if err != nil {

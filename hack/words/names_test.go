@@ -29,15 +29,15 @@ func TestA(t *testing.T) {
 `}, "a_test.go:4 MC-7", "a_test.go:6 MC-7", "a_test.go:7 F-3", "a_test.go:9 F-4", "a_test.go:9 F-5")
 }
 
-func TestItemNumbersAreMovedToTheEndOfAName(t *testing.T) {
+func TestItemNumbersAtTheBeginningOfATestNameAreMovedToItsEnd(t *testing.T) {
 	for name, tt := range map[string]struct{ before, want string }{
-		"an item number at the beginning is moved":                   {before: "MC-7 a server is created", want: "a server is created (MC-7)"},
-		"an item number with a colon at the beginning is moved":      {before: "MC-7: a server is created", want: "a server is created (MC-7)"},
-		"three item numbers are moved and separated by commas":       {before: "MC-71 MCM-87 F-8 two at once", want: "two at once (MC-71, MCM-87, F-8)"},
-		"a list with a range of item numbers is moved":               {before: "CA-C80, C81 … C84 a size of 3", want: "a size of 3 (CA-C80, C81 … C84)"},
-		"two item numbers that are joined by and are moved together": {before: "MCM-22a and 23 a server is replaced", want: "a server is replaced (MCM-22a and 23)"},
-		"a name with another item number in its middle is unchanged": {before: "MC-7 grows, and MC-8 shrinks", want: ""},
-		"a name that has its item number at the end is unchanged":    {before: "a server is created (MC-7)", want: ""},
+		"one item number is moved":                                                 {before: "MC-7 a server is created", want: "a server is created (MC-7)"},
+		"an item number is moved and the colon after it is removed":                {before: "MC-7: a server is created", want: "a server is created (MC-7)"},
+		"three item numbers are moved and separated by commas":                     {before: "MC-71 MCM-87 F-8 two at once", want: "two at once (MC-71, MCM-87, F-8)"},
+		"a list of item numbers that contains a range is moved":                    {before: "CA-C80, C81 … C84 a size of 3", want: "a size of 3 (CA-C80, C81 … C84)"},
+		"two item numbers with the word 'and' between them are moved together":     {before: "MCM-22a and 23 a server is replaced", want: "a server is replaced (MCM-22a and 23)"},
+		"a name with item numbers at its beginning and in its middle is unchanged": {before: "MC-7 grows, and MC-8 shrinks", want: ""},
+		"a name that has its item number at the end is unchanged":                  {before: "a server is created (MC-7)", want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, _ := moveItems(tt.before); got != tt.want {

@@ -30,7 +30,7 @@ func group(change ...func(*v1alpha1.MachineDeployment, *rollout.SetState)) rollo
 	return rollout.Snapshot{Deployment: d, Sets: []rollout.SetState{state}, Now: time.Unix(1000, 0)}
 }
 
-func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
+func TestTheAdoptionReportPredictsWhetherDroverKeepsOrChangesADeployment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.MachineDeployment, *rollout.SetState)
 		want   Outcome
@@ -40,7 +40,7 @@ func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 		"keeps a deployment whose provider spec differs from its set's only in the order of JSON keys (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","region":""},"cloudProvider":"openstack"}`)
 		}, Kept, ""},
-		"rolls a deployment whose flavor differs from its set's, and the report names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"replaces the Machines of a deployment whose flavor differs from its set's; the report names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large"}}`)
 		}, Rolled, "flavor: m1.small → m1.large"},
 		"creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
@@ -51,7 +51,7 @@ func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 		"leaves a paused deployment alone (CAPI-54)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Annotations = map[string]string{"cluster.k8s.io/paused": "true"}
 		}, Left, "paused"},
-		"creates the first set of a deployment without Machines (MC-32)": {func(d *v1alpha1.MachineDeployment, s *rollout.SetState) {
+		"creates a set when a deployment without Machines has a new template (MC-32)": {func(d *v1alpha1.MachineDeployment, s *rollout.SetState) {
 			s.Machines = nil
 			d.Spec.Template.Spec.Versions.Kubelet = "1.37.2"
 		}, Made, "first set"},
@@ -67,7 +67,7 @@ func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 	}
 }
 
-func TestReportPredictsWhatDroverDoesToASet(t *testing.T) {
+func TestTheAdoptionReportPredictsWhetherDroverKeepsOrChangesASet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		replicas int32
 		want     Outcome

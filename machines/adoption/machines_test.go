@@ -24,7 +24,7 @@ func machineNamed(name string, change ...func(*v1alpha1.Machine)) *v1alpha1.Mach
 
 func deleting(m *v1alpha1.Machine) { m.DeletionTimestamp = ptr.To(metav1.Unix(1, 0)) }
 
-func TestReportPredictsWhatDroverDoesToAMachine(t *testing.T) {
+func TestTheAdoptionReportPredictsWhatDroverDoesToAMachine(t *testing.T) {
 	server := &cloud.Server{ID: "s"}
 	for name, tt := range map[string]struct {
 		machine  *v1alpha1.Machine
@@ -41,7 +41,7 @@ func TestReportPredictsWhatDroverDoesToAMachine(t *testing.T) {
 		"continues the deletion of a Machine that is being deleted (CAPI-37)":                                     {machineNamed("a", deleting), machine.Forecast{Step: lifecycle.DrainNode, Reason: lifecycle.ReasonDraining}, Deleted, "already"},
 		"leaves a paused Machine alone, even while it is being deleted (CAPI-54)":                                 {machineNamed("a", deleting), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonPaused}, Left, "paused"},
 		"does not touch a Machine whose server belongs to another Machine, and the report gives the reason (F-1)": {machineNamed("a"), machine.Forecast{Step: lifecycle.Wait, Reason: lifecycle.ReasonForeign, Detail: "server s belongs to x"}, Left, "server s belongs to x"},
-		"leaves a Machine alone that belongs to another controller (MC-79)":                                       {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonOtherController}, Left, "another program"},
+		"leaves alone a Machine that belongs to another controller (MC-79)":                                       {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonOtherController}, Left, "another program"},
 		"refuses a Machine whose spec is invalid (F-37)":                                                          {machineNamed("a"), machine.Forecast{Step: lifecycle.Fail, Reason: "InvalidSpec", Detail: "flavr: unknown field"}, Refused, "flavr"},
 		"does not touch a Machine whose next step the report does not know, and the report names the step":        {machineNamed("a"), machine.Forecast{Step: "Unheard", Reason: "Of"}, Left, "Unheard"},
 	} {

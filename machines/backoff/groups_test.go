@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAGroupAllowsOneProbeAfterABackoff(t *testing.T) {
+func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 	deployment := &v1alpha1.MachineDeployment{}
 	deployment.UID = "d"
 	one, two := small, small
@@ -70,7 +70,7 @@ func TestAGroupAllowsOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("one Machine at a time may create a server after a failed join, and all may after enough successful joins (CAPI-26)", func(t *testing.T) {
+	t.Run("after a failed join, one Machine may create a server; the next one may when that Machine has joined (CAPI-26)", func(t *testing.T) {
 		s := fresh()
 		s.Joined(deployment, one.UID, false, 0)
 		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {
@@ -81,14 +81,14 @@ func TestAGroupAllowsOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("%+v, woken %v", a, woken)
 		}
 	})
-	t.Run("a back-off in the group's status still counts after a restart of drover", func(t *testing.T) {
+	t.Run("after a restart of drover, a Machine waits for the end of the back-off that is in the group's status", func(t *testing.T) {
 		known := deployment.DeepCopy()
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("an unused group is forgotten within an hour (F-12)", func(t *testing.T) {
+	t.Run("drover drops its data about a group within an hour after their last use (F-12)", func(t *testing.T) {
 		s := fresh()
 		for i := range 10_000 {
 			gone := deployment.DeepCopy()

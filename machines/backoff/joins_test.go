@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestFailedJoinsSlowAGroupDown(t *testing.T) {
+func TestAGroupWithFailedJoinsIsSlowAndCreatesOneServerAtATime(t *testing.T) {
 	const ok, failed = true, false
 	for _, tt := range []struct {
 		name   string
@@ -19,14 +19,14 @@ func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"a successful join is not recorded in a group without failures", "", ok, 5, "", false},
-		{"a group without Nodes slows down at the first failure (CAPI-26)", "", failed, 0, "f", true},
-		{"existing Nodes count as successful joins (CAPI-26)", "", failed, 3, "jjjf", false},
-		{"a group slows down when half of the joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
-		{"a group stays slow after one failure and one join (CAPI-26)", "f", ok, 0, "fj", true},
-		{"the slow phase ends after one failure and two joins (CAPI-26)", "fj", ok, 0, "fjj", false},
-		{"a failed join is forgotten after ten later joins", "fjjjjjjjjj", ok, 0, "", false},
-		{"at most ten joins are recorded for a large group", "", failed, 500, "jjjjjjjjjf", false},
+		{"a successful join is not recorded in a group without failed joins", "", ok, 5, "", false},
+		{"a group without Nodes slows down after its first failed join (CAPI-26)", "", failed, 0, "f", true},
+		{"existing Nodes count as successful joins, so one failed join does not slow the group down (CAPI-26)", "", failed, 3, "jjjf", false},
+		{"a group slows down when two of three joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
+		{"a group stays slow after one failed and one successful join (CAPI-26)", "f", ok, 0, "fj", true},
+		{"a group is no longer slow after one failed and two successful joins (CAPI-26)", "fj", ok, 0, "fjj", false},
+		{"a failed join is forgotten after ten successful joins", "fjjjjjjjjj", ok, 0, "", false},
+		{"at most ten joins are recorded for a group of 500 Nodes", "", failed, 500, "jjjjjjjjjf", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			after := withJoin(outcomesIn(tt.before, nil), tt.ok, tt.nodes)

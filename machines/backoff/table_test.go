@@ -30,7 +30,7 @@ func failing(times int, a Attempt, err *fault.Error) (list []v1alpha1.GroupBacko
 	return list, last
 }
 
-func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
+func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 	t.Run("the wait doubles with each failure, from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
 		for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 			list, last := failing(i+1, small, quota)
@@ -39,7 +39,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a second failure during the wait does not make it longer", func(t *testing.T) {
+	t.Run("a second failure during the wait does not make the wait longer", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		if again := withFailure(list, small, quota, noon.Add(29*time.Second)); again[0] != list[0] {
 			t.Errorf("%+v", again)
@@ -69,7 +69,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("a Machine with another flavor or zone, with a newer template or after a raised quota does not wait (CAPI-22)", func(t *testing.T) {
+	t.Run("only Machines with the same flavor and zone and no newer template wait, until the quota is raised (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -85,31 +85,31 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("a failure of a Machine with an older template makes the wait longer, and the back-off keeps the newer revision", func(t *testing.T) {
+	t.Run("a failure of an older template makes the wait longer, and the back-off keeps the revision of the newer template", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
 			t.Errorf("%+v", old)
 		}
 	})
-	t.Run("an ACTIVE server ends the back-off of its own flavor only, and only when it was requested after the failure", func(t *testing.T) {
+	t.Run("an ACTIVE server ends only the back-off of its own flavor, when it was requested after that back-off's failure", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large", Zone: "a", Revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string
 			made, now time.Time
 			left      int
 		}{
-			{"a server requested before the failure ends no back-off", noon.Add(-time.Second), noon.Add(time.Second), 2},
-			{"a server requested after the failure ends the back-off", noon.Add(time.Second), noon.Add(2 * time.Second), 1},
-			{"a server requested at an unknown time ends no back-off during the wait", time.Time{}, noon.Add(time.Second), 2},
-			{"a server requested at an unknown time ends the back-off after the wait", time.Time{}, noon.Add(time.Minute), 1},
+			{"an ACTIVE server that was requested before the failure ends no back-off", noon.Add(-time.Second), noon.Add(time.Second), 2},
+			{"an ACTIVE server that was requested after the failure ends the back-off of its flavor", noon.Add(time.Second), noon.Add(2 * time.Second), 1},
+			{"an ACTIVE server that was requested at an unknown time ends no back-off during the wait", time.Time{}, noon.Add(time.Second), 2},
+			{"an ACTIVE server that was requested at an unknown time ends the back-off of its flavor after the wait", time.Time{}, noon.Add(time.Minute), 1},
 		} {
 			if got := withSuccess(list, small, tt.made, tt.now); len(got) != tt.left {
 				t.Errorf("%s: %d left, want %d", tt.name, len(got), tt.left)
 			}
 		}
 	})
-	t.Run("the group waits after the second failed server in a row, not after the first (F-50)", func(t *testing.T) {
+	t.Run("a group waits after the second failed server in a row, whatever the errors, and not after the first (F-50)", func(t *testing.T) {
 		died := func(server string) Attempt {
 			return Attempt{Flavor: "small", Zone: "a", Revision: 3, Server: server}
 		}
@@ -130,7 +130,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Error("a server that became ACTIVE in between does not end the row (F-50)")
 		}
 	})
-	t.Run("the list of back-offs has at most 64 entries, and a new back-off is always added", func(t *testing.T) {
+	t.Run("a group's list has at most 64 back-offs, and a new back-off takes the place of the oldest one", func(t *testing.T) {
 		var list []v1alpha1.GroupBackoff
 		for i := range 2 * maxBackoffs {
 			list = withFailure(list, Attempt{Flavor: fmt.Sprint(i)}, quota, noon.Add(time.Duration(i)*time.Second))
@@ -139,7 +139,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("%d entries", len(list))
 		}
 	})
-	t.Run("a back-off is dropped from the list an hour after the end of its wait", func(t *testing.T) {
+	t.Run("a back-off whose wait ended more than an hour ago is dropped from the group's list", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large"}, quota, noon.Add(2*time.Hour))
 		if len(list) != 1 {
 			t.Errorf("%+v", list)

@@ -22,10 +22,10 @@ func TestUserDataContainsTheAddressAndCAOfTheAPIServer(t *testing.T) {
 		ca     string
 	}{
 		{"the address and the CA come from the ConfigMap cluster-info", info, nil, "https://public:6443", "public CA"},
-		{"the operator's URL takes precedence over the address in cluster-info", info, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "public CA"},
-		{"the operator's URL and the CA of drover's own connection are used when there is no cluster-info", nil, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "own CA"},
+		{"the URL of --bootstrap-api-server takes precedence over the address in cluster-info", info, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "public CA"},
+		{"without cluster-info, the URL of --bootstrap-api-server and the CA of drover's own connection are used", nil, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "own CA"},
 		{"the CA of drover's own connection is used when cluster-info has no CA", clusterInfoMap("clusters: [{name: '', cluster: {server: 'https://public:6443'}}]"), func(o *Options) { o.APIServer = "https://named" }, "https://named", "own CA"},
-		{"a Machine waits when drover runs in a pod and no cluster-info names an address that servers can reach", nil, func(o *Options) { o.InPod = true }, "waits: ConfigMap kube-public/cluster-info names no address of the API server that a server could reach; create the ConfigMap, or start drover with --bootstrap-api-server", ""},
+		{"a Machine waits when drover runs in a pod, and neither cluster-info nor a flag names the API server's address", nil, func(o *Options) { o.InPod = true }, "waits: ConfigMap kube-public/cluster-info names no address of the API server that a server could reach; create the ConfigMap, or start drover with --bootstrap-api-server", ""},
 		{"a Machine waits while no CA of the API server is known", nil, func(o *Options) { o.Target.GetConfig().CAData = nil }, "waits: no CA is known for the API server", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheTokenOfAMachineThatNoLongerExistsIsDeletedAndForgotten(t *testing.T) {
+func TestTheBootstrapTokenOfAMachineThatNoLongerExistsIsDeletedAndForgotten(t *testing.T) {
 	_, _, here := family()
 	gone := here.DeepCopy()
 	gone.Name, gone.UID = "removed-by-hand", "gone"

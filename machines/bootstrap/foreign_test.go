@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestOverwriteCloudConfigWithoutPlaceholdersIsNotChanged(t *testing.T) {
+func TestAnOverwriteCloudConfigWithoutPlaceholdersIsNotChanged(t *testing.T) {
 	for _, text := range hostile[1:] {
 		in := input("ubuntu", "{}")
 		in.Provider.OverwriteCloudConfig = ptr.To(text)
@@ -40,7 +40,7 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		lost   string // the kind of the owner that does not exist; empty when all owners exist
 		want   string // the user data, or "waits: " and a part of the message
 	}{
-		{"the Secret of the set's revision is used, and the Machine's name replaces its placeholders (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"a Secret for the revision of the Machine's set is used, with the Machine's name for placeholders (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
 		{"the Secret is used when the deployment has only operating-system-manager's finalizer and no annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
@@ -109,7 +109,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 	}{
 		{"the Machine's name and token replace placeholders in the Secret's userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
 		{"the Machine's name and token replace percent-encoded placeholders, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"user data without a placeholder creates no token", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
+		{"drover creates no token for user data without placeholders", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
 		{"the Secret of credentialsSecretRef takes precedence over that of secretRef", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
 		{"the Machine's overwriteCloudConfig takes precedence over the class's user data", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
 		{"a Machine gets drover's own user data when the class's Secret has only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
@@ -140,7 +140,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 	}
 }
 
-func TestOverwriteCloudConfigGetsTheMachinesNameAndToken(t *testing.T) {
+func TestPlaceholdersInAnOverwriteCloudConfigAreReplaced(t *testing.T) {
 	in := input("ubuntu", "{}")
 	in.Provider.OverwriteCloudConfig = ptr.To("#!/bin/sh\na <<MACHINE_NAME>> <MACHINE_NAME> <<BOOTSTRAP_TOKEN>> %3CMACHINE_NAME%3E")
 	t.Run("the Machine's name and token replace plain and percent-encoded placeholders (MC-46)", func(t *testing.T) {

@@ -22,9 +22,10 @@ var hostile = []string{
 	"'; reboot #", "\"\nruncmd: [[reboot]]\n", "<<EOF", "a: |\n  b", strings.Repeat("a", 300), "\xff", "a=b", "*", "~", "yes", "0x10",
 }
 
-// FuzzUserData writes arbitrary texts into every field that a user or an operator sets. The text must be refused, or must only be
-// the value of that field: the user data has the same files, commands and other settings as with a harmless text.
-func FuzzUserData(f *testing.F) {
+// FuzzTextInUserDataIsRefusedOrStaysInItsField writes arbitrary texts into every field that a user or an operator sets. The text must be
+// refused, or must only be the value of that field: the user data has the same files, commands and other settings as with a harmless
+// text.
+func FuzzTextInUserDataIsRefusedOrStaysInItsField(f *testing.F) {
 	for _, text := range hostile {
 		for field := range fields {
 			f.Add(uint8(field), text)

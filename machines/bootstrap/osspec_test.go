@@ -40,18 +40,18 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 			}
 		})
 	}
-	t.Run("refuses a key that no operating system has, and names the nearest key of the Machine's system (MC-9, F-35)", func(t *testing.T) {
+	t.Run("an unknown key is refused, and the error names the nearest key of the Machine's operating system (MC-9, F-35)", func(t *testing.T) {
 		_, err := input("flatcar", `{"distUpgradeOnBoot": true, "disableAutoUpdat": true}`).Render()
 		if err == nil || !strings.Contains(err.Error(), "operatingSystemSpec.disableAutoUpdat: unknown field; did you mean disableAutoUpdate?") {
 			t.Errorf("error: %v", err)
 		}
 	})
-	t.Run("the value of another system's key is not checked (F-35)", func(t *testing.T) {
+	t.Run("the value of another operating system's key is not checked (F-35)", func(t *testing.T) {
 		if _, err := input("ubuntu", `{"disableAutoUpdate": "maybe"}`).Render(); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("returns no warnings for a system that drover does not know (F-35)", func(t *testing.T) {
+	t.Run("there are no warnings for an operating system that drover does not know (F-35)", func(t *testing.T) {
 		c := &v1alpha1.ProviderConfig{OperatingSystem: "plan9"}
 		c.OperatingSystemSpec.Raw = []byte(allSystems)
 		if got := Warnings(c); got != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRedactingAWholeConsoleOutput(t *testing.T) {
-	t.Run("removes the secrets and keeps the kubelet's error message (CAPI-25)", func(t *testing.T) {
+func TestRedactRemovesSecretsFromAWholeConsoleOutput(t *testing.T) {
+	t.Run("the secrets are removed, and the kubelet's error message stays (CAPI-25)", func(t *testing.T) {
 		text := Redact([]byte("secret: tiger-tiger"), "token: abcdef.0123456789abcdef\nAuthorization: Bearer abcdefgh12345678\nmy secret is tiger-tiger\ndb_password=hunter2 x\n"+
 			"-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\nkubelet: failed to start")
 		for _, secret := range []string{"abcdef.0123456789abcdef", "abcdefgh12345678", "tiger-tiger", "hunter2", "MIIB"} {
@@ -25,7 +25,7 @@ func TestRedactingAWholeConsoleOutput(t *testing.T) {
 	})
 }
 
-func TestRedactRemovesSecrets(t *testing.T) {
+func TestRedactRemovesOnlySecrets(t *testing.T) {
 	foreign := input("ubuntu", "{}")
 	foreign.Provider.OverwriteCloudConfig = ptr.To("#cloud-config\npassword: 'hunter2secret'\nwrite_files:\n- content: |\n    -----BEGIN PRIVATE KEY-----\n    MC4CAQAwBQYDK2VwBCIEIHxy\n    -----END PRIVATE KEY-----\n    API_KEY=k3yk3yk3y\n")
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestRedactRemovesSecrets(t *testing.T) {
 			}
 		})
 	}
-	t.Run("keeps text that is not a secret", func(t *testing.T) {
+	t.Run("a text without secrets stays unchanged", func(t *testing.T) {
 		userData, err := siteInput("ubuntu").Render()
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestRedactRemovesSecrets(t *testing.T) {
 	})
 }
 
-func TestRedactRemovesSecretsOfTheUserData(t *testing.T) {
+func TestRedactRemovesSecretsThatTheMachinesUserDataContains(t *testing.T) {
 	_, _, m := family()
 	m.OwnerReferences = nil
 	s, c := newSource(t, func(o *Options) { o.Site.HTTPProxy = "http://me:pr0xyword@proxy:3128" }, m)

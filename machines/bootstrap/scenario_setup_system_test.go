@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestSetupSetsTheSysctlKeys(t *testing.T) {
+func TestTheServersSetupSetsTheSysctlKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing string
 		want    string // a key that the setup must set; empty when the setup must fail
@@ -34,7 +34,7 @@ func TestSetupSetsTheSysctlKeys(t *testing.T) {
 	}
 }
 
-func TestDownloadsAreLimitedInTime(t *testing.T) {
+func TestDownloadsOfTheServersSetupAreLimitedInTime(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	h.must(os.Remove(h.path("bin/socat")))
@@ -64,7 +64,7 @@ func TestDownloadsAreLimitedInTime(t *testing.T) {
 	})
 }
 
-func TestSetupInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
+func TestTheServersSetupInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	// The stub of apt-get installs curl.
@@ -76,7 +76,7 @@ func TestSetupInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
 	}
 }
 
-func TestPackagesOfTheOperatorAreInstalled(t *testing.T) {
+func TestPackagesThatTheOperatorListsAreInstalledOnServers(t *testing.T) {
 	const install = "install --yes --no-install-recommends "
 	for name, tc := range map[string]struct {
 		installed []string
@@ -150,7 +150,7 @@ func TestUserDataHasTheSettingsThatOperatingSystemManagerWritesToo(t *testing.T)
 	}{
 		"images are pulled in parallel, with a limit (F-41)":                                         {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
 		"Flatcar's volume plugins are outside of /usr (F-41)":                                        {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
-		"a container's log file may have 100 MiB (F-41)":                                             {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
+		"a container's log file may grow to 100 MiB (F-41)":                                          {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
 		"Flatcar's update-engine reads its proxy from the file proxy.env (F-41)":                     {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
 		"the file proxy.env that Flatcar's update-engine reads contains the operator's proxy (F-41)": {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
 		"the operator's packages are installed on Ubuntu (F-41)":                                     {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},

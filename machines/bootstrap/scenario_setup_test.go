@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestSetupOfAnImageWithAllComponentsDownloadsNothing(t *testing.T) {
+func TestTheServersSetupDownloadsNothingWhenTheImageHasAllComponents(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	fetched, err := h.setup()
@@ -28,13 +28,13 @@ func TestSetupOfAnImageWithAllComponentsDownloadsNothing(t *testing.T) {
 	}
 }
 
-func TestSetupFindsTheServersOwnUUID(t *testing.T) {
+func TestTheServersSetupFindsTheServersOwnUUID(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	for name, document := range map[string]string{
-		"finds the UUID when a tag named uuid comes after it (F-40)":    `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
-		"finds the UUID when a tag named uuid comes before it (F-40)":   `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
-		"finds the UUID when the value of a tag looks like JSON (F-40)": `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
-		"finds the UUID when meta_data.json has several lines (F-40)":   "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
+		"finds the UUID when meta_data.json has a tag named uuid after the server's UUID (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
+		"finds the UUID when meta_data.json has a tag named uuid before the server's UUID (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
+		"finds the UUID when the value of a tag looks like JSON (F-40)":                           `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
+		"finds the UUID when meta_data.json has several lines (F-40)":                             "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
 	} {
 		t.Run("setup "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -50,7 +50,7 @@ func TestSetupFindsTheServersOwnUUID(t *testing.T) {
 	}
 }
 
-func TestSetupOfAnImageWithoutComponents(t *testing.T) {
+func TestTheServersSetupInstallsTheComponentsThatTheImageLacks(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	fetched, err := h.setup()
@@ -92,7 +92,7 @@ func TestSetupOfAnImageWithoutComponents(t *testing.T) {
 	})
 }
 
-func TestSetupOfAnImageWithAnotherKubeletDownloadsOnlyTheKubelet(t *testing.T) {
+func TestTheServersSetupDownloadsOnlyTheKubeletWhenTheImageHasAnotherKubeletVersion(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.program("bin/kubelet", strings.ReplaceAll(hostKubelet, "1.36.2", "1.35.0"))
@@ -103,11 +103,11 @@ func TestSetupOfAnImageWithAnotherKubeletDownloadsOnlyTheKubelet(t *testing.T) {
 	}
 }
 
-func TestSetupRefusesADownloadWhoseChecksumDoesNotMatch(t *testing.T) {
+func TestTheServersSetupRefusesADownloadWhoseChecksumDoesNotMatch(t *testing.T) {
 	for name, sum := range map[string]string{
-		"refuses a download when the published checksum differs":                 strings.Repeat("0", 64) + "  kubelet\n",
-		"refuses a download when no checksum is published":                       "Not Found\n",
-		"refuses a download when the published checksum is that of another file": strings.Repeat("0", 64) + "  kubeadm\n",
+		"refuses a download when the published checksum differs from that of the file": strings.Repeat("0", 64) + "  kubelet\n",
+		"refuses a download when no checksum is published":                             "Not Found\n",
+		"refuses a download when the published checksum is that of another file":       strings.Repeat("0", 64) + "  kubeadm\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -125,7 +125,7 @@ func TestSetupRefusesADownloadWhoseChecksumDoesNotMatch(t *testing.T) {
 	}
 }
 
-func TestSetupWithoutTheMetadataServiceUsesTheServerIDOfAnEarlierBoot(t *testing.T) {
+func TestTheServersSetupUsesTheServerIDOfAnEarlierBootWithoutTheMetadataService(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.must(os.Remove(h.path("web/meta_data.json")))
@@ -138,7 +138,7 @@ func TestSetupWithoutTheMetadataServiceUsesTheServerIDOfAnEarlierBoot(t *testing
 	}
 }
 
-func TestSetupAppliesTheOperatorsSettings(t *testing.T) {
+func TestTheServersSetupAppliesTheOperatorsSettings(t *testing.T) {
 	in := siteInput("ubuntu")
 	in.ProviderIDPrefix = ""
 	h := newHost(t, in)
@@ -166,7 +166,7 @@ func TestSetupAppliesTheOperatorsSettings(t *testing.T) {
 	}
 }
 
-func TestAFailedSetupPrintsWhatFailed(t *testing.T) {
+func TestAFailedSetupOfAServerPrintsWhatFailed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host func(*host)
 		want string
@@ -196,15 +196,15 @@ func TestAFailedSetupPrintsWhatFailed(t *testing.T) {
 	}
 }
 
-func TestSetupChecksTheVersionOfContainerd(t *testing.T) {
+func TestTheServersSetupChecksTheVersionOfContainerd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kubelet, containerd, want string
 	}{
-		"accepts containerd 1.7 with a kubelet of 1.37 (F-54)": {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
-		"refuses containerd 1.7 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
-		"accepts containerd 2.0 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
-		"refuses containerd 1.5 with any kubelet (F-54)":       {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
-		"accepts a containerd version of unknown form (F-54)":  {"1.38.0", "containerd of my own", ""},
+		"accepts containerd 1.7 with a kubelet of 1.37 (F-54)":          {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
+		"refuses containerd 1.7 with a kubelet of 1.38 (F-54)":          {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
+		"accepts containerd 2.0 with a kubelet of 1.38 (F-54)":          {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
+		"refuses containerd 1.5 even with a kubelet of 1.30 (F-54)":     {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
+		"accepts a containerd whose version has an unknown form (F-54)": {"1.38.0", "containerd of my own", ""},
 	} {
 		t.Run("the setup "+name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
@@ -232,14 +232,14 @@ func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("Ignition writes no drop-in that refers to a file which does not exist at boot (F-54)", func(t *testing.T) {
+	t.Run("Ignition writes no drop-in for containerd's configuration, which does not exist at boot (F-54)", func(t *testing.T) {
 		for path, content := range boot.Files {
 			if strings.HasPrefix(path, "/etc/systemd/system/") && strings.Contains(content, "/etc/containerd/config.toml") {
 				t.Errorf("%s:\n%s", path, content)
 			}
 		}
 	})
-	t.Run("the setup installs the configuration and restarts containerd once (F-54)", func(t *testing.T) {
+	t.Run("the setup installs the configuration, and restarts containerd only once in two runs (F-54)", func(t *testing.T) {
 		h := newHost(t, in)
 		h.whole()
 		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))
@@ -262,16 +262,16 @@ func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
 	})
 }
 
-func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
+func TestTheReportOnTheConsoleShowsWhyAKubeletDoesNotJoin(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host  func(*host)
 		looks int
 	}{
-		"prints the last lines of the kubelet's log once a minute, fifteen times (F-53)": {func(*host) {}, 15},
+		"prints the last lines of the kubelet's log every minute for fifteen minutes (F-53)": {func(*host) {}, 15},
 		"prints nothing once the kubelet has a certificate and keeps running (F-53)": {func(h *host) {
 			h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 		}, 0},
-		"prints nothing while the setup runs, which reports its own failures (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
+		"prints nothing before the setup has ended, because the setup reports its own failures (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
 	} {
 		t.Run("the report "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))

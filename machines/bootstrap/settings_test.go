@@ -24,11 +24,11 @@ func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.
 		pods   int32
 		memory string // the memory reserved for the kubelet, a space, and the memory reserved for the system
 	}{
-		"the annotations of the MachineDeployment are used (F-36)":                                   {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
+		"the annotations of the MachineDeployment are used when the Machine has none (F-36)":         {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
 		"the Machine's annotations take precedence over those of its MachineDeployment (F-36)":       {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
 		"the annotations of the MachineDeployment are used, not the copies in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
 		"the annotations of a MachineSet without a MachineDeployment are used (F-36)":                {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
-		"operating-system-manager's defaults are used, not the Machine's annotations, when the deployment has its profile (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+		"with operating-system-manager's profile, its defaults and only the deployment's annotations are used (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
 			d := deploymentWith("50")
 			d.Annotations[annotationProfile] = "osp-ubuntu"
 			return d

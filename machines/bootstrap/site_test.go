@@ -57,7 +57,7 @@ func TestTheOperatorsSiteSettingsReachEveryServer(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsSiteSettingsAreChecked(t *testing.T) {
+func TestTheCheckOfTheOperatorsSiteSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		site Site
@@ -69,8 +69,8 @@ func TestTheOperatorsSiteSettingsAreChecked(t *testing.T) {
 		{"refuses a proxy whose URL contains a quote", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
 		{"refuses white space in the list of hosts without proxy", Site{NoProxy: "a, b"}, `"a, b"`},
 		{"refuses a registry whose mirror has no URL", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
-		{"refuses a mirror whose URL ends the TOML string that contains it", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
-		{"refuses a mirror whose registry is a path out of the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
+		{"refuses a mirror whose URL contains a quote that would end a string in a TOML file", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
+		{"refuses a mirror whose registry is a path that leaves the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
 		{"refuses an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
 		{"refuses an invalid pause image", Site{PauseImage: "a b"}, `"a b" is not an image`},
 		{"refuses an invalid containerd version", Site{ContainerdVersion: "two"}, `"two" is not a version`},

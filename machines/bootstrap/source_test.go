@@ -121,13 +121,13 @@ func TestCheckRefusesAKubeletVersionThatTheAPIServerDoesNotSupport(t *testing.T)
 	})
 }
 
-func TestUserDataHasTheKubeletSettingsInTheAnnotations(t *testing.T) {
+func TestUserDataHasTheKubeletSettingsThatAnnotationsSet(t *testing.T) {
 	const key = annotationKubeletConfig + "MaxPods"
 	for name, tc := range map[string]struct {
 		deployment, machine map[string]string
 		want                string
 	}{
-		"the annotations of the MachineDeployment are used (F-36)":                             {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
+		"the annotations of the MachineDeployment are used when the Machine has none (F-36)":   {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
 		"the Machine's annotations take precedence over those of the MachineDeployment (F-36)": {map[string]string{key: "50"}, map[string]string{key: "70"}, "maxPods: 70\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

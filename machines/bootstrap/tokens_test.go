@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
+func TestAMachinesBootstrapTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)
 	c := fake.NewClientBuilder().Build()
@@ -40,7 +40,7 @@ func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("the token is for authentication only, in drover's own group, for half an hour", func(t *testing.T) {
+	t.Run("a new token allows only authentication, in drover's own group, and expires after half an hour", func(t *testing.T) {
 		list := secrets()
 		if len(list) != 1 {
 			t.Fatalf("%d secrets", len(list))
@@ -65,7 +65,7 @@ func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 			t.Errorf("token %v, error %v, %d secrets", again, err, len(secrets()))
 		}
 	})
-	t.Run("the token is prolonged only after half of its life, and otherwise unchanged", func(t *testing.T) {
+	t.Run("the token is prolonged after half of its life, and is unchanged before that", func(t *testing.T) {
 		clock.SetTime(start.Add(14 * time.Minute))
 		before := secrets()[0].ResourceVersion
 		if err := tokens.Prolong(t.Context(), m); err != nil || secrets()[0].ResourceVersion != before {
@@ -90,7 +90,7 @@ func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the token is deleted after the join", func(t *testing.T) {
+	t.Run("the token is deleted, and a second deletion succeeds although the token no longer exists", func(t *testing.T) {
 		for range 2 {
 			if err := tokens.Delete(t.Context(), m); err != nil || len(secrets()) != 0 {
 				t.Errorf("error %v, %d secrets", err, len(secrets()))
@@ -134,7 +134,7 @@ func counted(c client.WithWatch, calls map[string]int) client.Client {
 	})
 }
 
-func TestATokenCostsFewAPICalls(t *testing.T) {
+func TestABootstrapTokenCostsFewAPICalls(t *testing.T) {
 	store := fake.NewClientBuilder().Build()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	calls := map[string]int{}
@@ -160,7 +160,7 @@ func TestATokenCostsFewAPICalls(t *testing.T) {
 	}
 	tokens := process()
 	first := ensure(t, tokens)
-	t.Run("one call creates the token when none can exist yet, because the Machine is not older than this process's first token", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
+	t.Run("one call creates the token, without a look-up, when the Machine is too new to have a token of an earlier process", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
 	t.Run("the token costs no further call while its Machine waits (F-57)", func(t *testing.T) {
 		for range 10 {
 			if again := ensure(t, tokens); again != first {
@@ -200,7 +200,7 @@ func TestATokenCostsFewAPICalls(t *testing.T) {
 	})
 }
 
-func TestTheTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
+func TestTheBootstrapTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
 	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
@@ -226,7 +226,7 @@ func TestTheTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	}
 }
 
-func TestATokenWhoseDeletionConflictsIsDeletedLater(t *testing.T) {
+func TestABootstrapTokenWhoseDeletionConflictsIsDeletedLater(t *testing.T) {
 	t.Run("the next attempt deletes the token", func(t *testing.T) {
 		refused := 0
 		c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
@@ -255,7 +255,7 @@ func TestATokenWhoseDeletionConflictsIsDeletedLater(t *testing.T) {
 	})
 }
 
-func TestTokensDeletedByOtherClientsAreForgotten(t *testing.T) {
+func TestBootstrapTokensThatOtherClientsDeletedAreForgotten(t *testing.T) {
 	t.Run("drover forgets a deleted token at the time when the token would have expired (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}

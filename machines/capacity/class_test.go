@@ -33,7 +33,7 @@ func TestAMachineClassOverridesTheValuesOfTheFlavor(t *testing.T) {
 			t.Errorf("CA-C101 label %s is %q, want %q", key, got.Labels[key], want)
 		}
 	}
-	t.Run("the values of the class that the Machine template refers to are used", func(t *testing.T) {
+	t.Run("the node template has the values of the MachineClass to which the Machine template refers", func(t *testing.T) {
 		objects := append(pool("a", "", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Template.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "c"}}}
 		}), &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c"}, NodeTemplate: class})

@@ -201,7 +201,7 @@ func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 			t.Errorf("node template %v, resolved again after %s", after.Status.NodeTemplate, result.RequeueAfter)
 		}
 	})
-	t.Run("keeps the conditions of other writers", func(t *testing.T) {
+	t.Run("keeps the conditions that other controllers wrote into the status", func(t *testing.T) {
 		b.cloud.err = nil
 		d := b.create("shared")
 		d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "x", LastTransitionTime: metav1.NewTime(b.clock.Now())}}
@@ -213,7 +213,7 @@ func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 			t.Errorf("the conditions are %+v", after.Status.Conditions)
 		}
 	})
-	t.Run("leaves a paused deployment alone", func(t *testing.T) {
+	t.Run("writes no node template for a paused deployment, and does not call the cloud", func(t *testing.T) {
 		d := b.create("paused")
 		d.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
 		if err := b.client.Update(t.Context(), d); err != nil {
@@ -224,7 +224,7 @@ func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 			t.Errorf("the node template is %+v after %d calls", after.Status.NodeTemplate, b.cloud.calls-before)
 		}
 	})
-	t.Run("returns no error for a deployment that is gone", func(t *testing.T) {
+	t.Run("returns no error for a deployment that does not exist", func(t *testing.T) {
 		if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "x", Name: "y"}}); err != nil {
 			t.Error(err)
 		}

@@ -77,7 +77,7 @@ func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 	}{
 		{"memory is computed from the flavor while the group has no node (CA-C99)", pool("a", "", nil), computed},
 		{"memory is taken from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
-		{"memory of a node of an older Machine template is ignored (CA-C99)", func() []client.Object {
+		{"memory of a node that was made from an older Machine template is ignored (CA-C99)", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[0].(*v1alpha1.MachineDeployment).Spec.Template.Spec.Versions.Kubelet = "1.36.2"
 			return objects

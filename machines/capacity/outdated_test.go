@@ -24,12 +24,12 @@ func TestNodesWhoseSettingsDifferFromTheAnnotationsAreOutdated(t *testing.T) {
 		node        *corev1.Node
 		want        bool
 	}{
-		"any node is up to date when there are no annotations (F-36)":                      {nil, node("250", "1", "1000Mi", "0"), false},
-		"a node whose maximum of pods differs from the annotation is outdated (F-36)":      {map[string]string{"MaxPods": "50"}, node("110", "1600m", "3100Mi", "0"), true},
-		"a node with the annotated maximum of pods is up to date (F-36)":                   {map[string]string{"MaxPods": "50"}, node("50", "1", "1000Mi", "0"), false},
-		"a node whose reserved resources differ from the annotation is outdated (F-36)":    {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "1600m", "3100Mi", "0"), true},
-		"a node with the annotated reserved resources is up to date (F-36)":                {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2376Mi", "0"), false},
-		"a node with the annotated reserved resources and huge pages is up to date (F-36)": {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2176Mi", "200Mi"), false},
+		"every node is up to date when its deployment has no kubelet annotations (F-36)":                          {nil, node("250", "1", "1000Mi", "0"), false},
+		"a node whose maximum of pods differs from the annotation is outdated (F-36)":                             {map[string]string{"MaxPods": "50"}, node("110", "1600m", "3100Mi", "0"), true},
+		"a node with the annotated maximum of pods is up to date (F-36)":                                          {map[string]string{"MaxPods": "50"}, node("50", "1", "1000Mi", "0"), false},
+		"a node whose reserved resources differ from the annotation is outdated (F-36)":                           {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "1600m", "3100Mi", "0"), true},
+		"a node with the annotated reserved resources is up to date (F-36)":                                       {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2376Mi", "0"), false},
+		"a node with the annotated reserved resources is up to date although huge pages reduce its memory (F-36)": {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2176Mi", "200Mi"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deployment()

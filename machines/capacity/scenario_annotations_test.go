@@ -25,7 +25,7 @@ func TestKubeletAnnotationsChangeTheNodeTemplate(t *testing.T) {
 			map[string]string{kubeletConfig + "MaxPods": "50"}, map[string]string{kubeletConfig + "MaxPods": "70"},
 			"cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=70",
 		},
-		"a group with operating-system-manager's annotation has that program's kubelet defaults (F-36)": {
+		"with operating-system-manager's annotation, the node template has that program's kubelet defaults (F-36)": {
 			map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}, map[string]string{kubeletConfig + "MaxPods": "70"},
 			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 200 and 200 reserved, and 100 for the eviction
 			// threshold.

@@ -58,7 +58,7 @@ func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 		allocatable string
 	}{
 		{
-			name:     "resources are reduced by reservations, eviction thresholds and 3 % of the memory (CA-C99)",
+			name:     "the flavor's resources are reduced by reservations, eviction thresholds and 3 % of the memory (CA-C99)",
 			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
 			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 300 and 500 reserved, and 100 for the eviction
 			// threshold. Disk: 50 GiB, minus 1 and 1 reserved, and 10 % for the eviction threshold.
@@ -149,7 +149,7 @@ func TestANodeTemplateHasTheLabelsOfItsFutureNodes(t *testing.T) {
 }
 
 func TestANodeTemplateHasNoStartupTaint(t *testing.T) {
-	t.Run("its taints are those of the Machine template without drover's startup taint (CA-C100)", func(t *testing.T) {
+	t.Run("the taints are those of the Machine template without drover's startup taint (CA-C100)", func(t *testing.T) {
 		got := resolve(t, deployment(), shape()).Taints
 		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
 			t.Errorf("taints (-want +got):\n%s", diff)

@@ -132,10 +132,10 @@ func classNamed(namespace, name string) *v1alpha1.MachineClass {
 	return &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-func TestClassesAreProtectedWhileTheyAreUsed(t *testing.T) {
+func TestMachineClassesAreProtectedWhileTheyAreUsed(t *testing.T) {
 	w := newWorld(t)
-	t.Run("a class in use and its Secret stay until their last user is deleted (MCM-5)", func(t *testing.T) { (&world{t, w.client}).classInUse() })
-	t.Run("a MachineSet does not protect a class or Secret in another namespace that it may not use (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
+	t.Run("a deleted class and its Secret stay until the last Machine or MachineSet that uses them is deleted (MCM-5)", func(t *testing.T) { (&world{t, w.client}).classInUse() })
+	t.Run("a MachineSet does not protect a class or Secret of another namespace when it may not use that namespace (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
 }
 
 func (w *world) classInUse() {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheSecretsThatAClassRefersToAreFound(t *testing.T) {
+func TestTheSecretsToWhichAMachineClassRefersAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		data, creds *corev1.SecretReference
@@ -19,7 +19,7 @@ func TestTheSecretsThatAClassRefersToAreFound(t *testing.T) {
 		want        []string
 	}{
 		{name: "returns no Secret for a class without references"},
-		{name: "returns each Secret of secretRef and credentialsSecretRef once", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
+		{name: "returns a Secret only once when secretRef and credentialsSecretRef both name it", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
 		{name: "returns the Secrets that the provider spec refers to, whatever the case of its keys", creds: &corev1.SecretReference{Namespace: "other", Name: "c"},
 			document: `{"cloudProviderSpec":{"password":{"SecretKeyRef":{"Namespace":"ns","name":"p","key":"k"}},"networks":[{"secretKeyRef":{"namespace":"ns","name":"n","key":"k"}}],"flavor":"m1"}}`,
 			want:     []string{"other/c", "ns/n", "ns/p"}},

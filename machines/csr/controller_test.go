@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestTheApproverRetriesAfterAnErrorWithinAMinute(t *testing.T) {
+func TestTheCertificateApproverRetriesWithinAMinuteAfterAnError(t *testing.T) {
 	retries := retries()
 	for n := range 40 {
 		if wait := retries.When(reconcile.Request{}); wait <= 0 || wait > time.Minute {

@@ -54,7 +54,7 @@ func server() question {
 	return q
 }
 
-func TestOnlyRequestsOfDroversNodesAreApproved(t *testing.T) {
+func TestTheCertificateApproverApprovesOnlyRequestsOfDroversNodes(t *testing.T) {
 	tests := []struct {
 		name   string
 		from   func() question
@@ -67,20 +67,20 @@ func TestOnlyRequestsOfDroversNodesAreApproved(t *testing.T) {
 		{"denies the first certificate when the Node belongs to another server", first, func(q *question) { q.Node = &Node{Server: "def"} }, Deny},
 		{"waits with the first certificate while the Node has no provider ID", first, func(q *question) { q.Node = &Node{} }, Wait},
 		{"waits with the first certificate while the cloud has no server of the Machine (F-2)", first, func(q *question) { q.Machine.Server = nil }, Wait},
-		{"waits with the first certificate while the inventory is incomplete, although a server is recorded (F-2)", first, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
+		{"waits with the first certificate while the inventory is incomplete, although the Machine records a server (F-2)", first, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
 		{"waits with the first certificate while the server's name in the cloud differs from that in the Machine (F-2)", first, func(q *question) { q.Machine.Server.Name = "other" }, Wait},
 		{"waits with the first certificate while the Machine is paused (F-2)", first, func(q *question) { q.Machine.Paused = true }, Wait},
 		{"waits with the first certificate while several Machines contest the node name (F-7)", first, func(q *question) { q.Contested = "two" }, Wait},
 		{"waits with the first certificate when the bootstrap token has expired", first, func(q *question) { q.TokenExpired = true }, Wait},
-		{"ignores a first certificate when the token's user is in another group", first, func(q *question) { q.Groups = []string{"system:bootstrappers"} }, Ignore},
-		{"ignores a first certificate when the token is not for a Machine", first, func(q *question) { q.Machine = nil }, Ignore},
+		{"ignores a first certificate when the bootstrap token's user is not in drover's group", first, func(q *question) { q.Groups = []string{"system:bootstrappers"} }, Ignore},
+		{"ignores a first certificate when the bootstrap token is not for a Machine", first, func(q *question) { q.Machine = nil }, Ignore},
 		{"denies the first certificate for a Machine that is being deleted", first, func(q *question) { q.Machine.Deleting = true }, Deny},
 		{"ignores a first certificate when the user of a deployment's token is not in operating-system-manager's group", first, func(q *question) { q.Group = bootstrap.GroupOSM }, Ignore},
-		{"approves the first certificate of a server that has not joined yet with its deployment's token (MC-58)", first, func(q *question) { q.Group, q.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
-		{"denies another first certificate for a server whose node has joined", first, func(q *question) { q.Machine.Joined = true }, Deny},
+		{"approves the first certificate that a server requests with its deployment's token (MC-58)", first, func(q *question) { q.Group, q.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
+		{"denies a first certificate for a server whose node has already joined", first, func(q *question) { q.Machine.Joined = true }, Deny},
 		{"denies a first certificate for another node's name", first, func(q *question) { q.CommonName = "system:node:other" }, Deny},
-		{"denies a first certificate for another node's name even while the node name is contested", first, func(q *question) { q.CommonName, q.Contested = "system:node:other", "two" }, Deny},
-		{"denies a first certificate for a name that is not a node's", first, func(q *question) { q.CommonName = "m" }, Deny},
+		{"denies a first certificate for another node's name even while several Machines contest the name", first, func(q *question) { q.CommonName, q.Contested = "system:node:other", "two" }, Deny},
+		{"denies a first certificate whose common name does not begin with system:node", first, func(q *question) { q.CommonName = "m" }, Deny},
 		{"denies a first certificate with an administrator's organization", first, func(q *question) { q.Organizations = []string{"system:masters"} }, Deny},
 		{"denies a first certificate with a second organization", first, func(q *question) { q.Organizations = append(q.Organizations, "system:masters") }, Deny},
 		{"denies a first certificate without an organization", first, func(q *question) { q.Organizations = nil }, Deny},
@@ -91,13 +91,13 @@ func TestOnlyRequestsOfDroversNodesAreApproved(t *testing.T) {
 		{"denies a first certificate without the usage client auth", first, func(q *question) { q.Usages = []certificatesv1.KeyUsage{sign, encipher} }, Deny},
 		{"denies a first certificate without the usage digital signature", first, func(q *question) { q.Usages = []certificatesv1.KeyUsage{auth} }, Deny},
 		{"denies a first certificate when the request is not signed by its own key", first, func(q *question) { q.Invalid = errors.New("bad signature") }, Deny},
-		{"ignores a request to another signer", first, func(q *question) { q.Signer = certificatesv1.KubeAPIServerClientSignerName }, Ignore},
+		{"ignores a request to the signer kube-apiserver-client", first, func(q *question) { q.Signer = certificatesv1.KubeAPIServerClientSignerName }, Ignore},
 		{"ignores a request that is already approved or denied", first, func(q *question) { q.Decided = true }, Ignore},
-		{"ignores a request of a service account", first, func(q *question) { q.User = "system:serviceaccount:a:b" }, Ignore},
-		{"ignores a serving certificate that a token's user requests", first, func(q *question) { q.Signer = certificatesv1.KubeletServingSignerName }, Ignore},
+		{"ignores a request that a service account makes", first, func(q *question) { q.User = "system:serviceaccount:a:b" }, Ignore},
+		{"ignores a serving certificate that the user of a bootstrap token requests", first, func(q *question) { q.Signer = certificatesv1.KubeletServingSignerName }, Ignore},
 
-		{"approves the renewal of a joined node (MC-58)", renewal, func(*question) {}, Approve},
-		{"approves a renewal for a recorded server while the inventory is incomplete", renewal, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Approve},
+		{"approves the renewal of a joined node's certificate (MC-58)", renewal, func(*question) {}, Approve},
+		{"approves a renewal while the inventory is incomplete, when the Machine records the server", renewal, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Approve},
 		{"approves a renewal while the Node is missing", renewal, func(q *question) { q.Node = nil }, Approve},
 		{"waits with a renewal when the cloud has no server of the Machine (F-2)", renewal, func(q *question) { q.Machine.Server = nil }, Wait},
 		{"waits with a renewal while the Machine is paused (F-2)", renewal, func(q *question) { q.Machine.Paused = true }, Wait},
@@ -107,7 +107,7 @@ func TestOnlyRequestsOfDroversNodesAreApproved(t *testing.T) {
 		{"waits with a renewal until the Machine's status records the Node", renewal, func(q *question) { q.Machine.Joined = false }, Wait},
 		{"denies a renewal whose subject is another node", renewal, func(q *question) { q.CommonName = "system:node:other" }, Deny},
 		{"ignores a renewal that another node requests", renewal, func(q *question) { q.User = "system:node:other" }, Ignore},
-		{"ignores a renewal from outside the nodes' group", renewal, func(q *question) { q.Groups = []string{"system:authenticated"} }, Ignore},
+		{"ignores a renewal when the user is not in the group system:nodes", renewal, func(q *question) { q.Groups = []string{"system:authenticated"} }, Ignore},
 		{"denies a renewal when the Node belongs to another server", renewal, func(q *question) { q.Node.Server = "def" }, Deny},
 		{"denies a renewal with DNS names", renewal, func(q *question) { q.DNSNames = []string{"m"} }, Deny},
 

@@ -35,7 +35,7 @@ func clusterOf(namespace string, services ...string) *v1alpha1.Cluster {
 	return c
 }
 
-func TestAddressesOfServicesAndTheAPIServerAreRefused(t *testing.T) {
+func TestAddressesOfServicesAndTheAPIServerAreRefusedInCertificates(t *testing.T) {
 	flag := Network{ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.100.0.0/16")}}
 	object := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/16"}}}
 	for _, tt := range []struct {
@@ -48,12 +48,12 @@ func TestAddressesOfServicesAndTheAPIServerAreRefused(t *testing.T) {
 	}{
 		{"an address in the range of a ServiceCIDR object is refused (F-2)", Network{}, []client.Object{object.DeepCopy()}, true, "10.96.0.9", true},
 		{"an address in the Service range that the operator set is refused even when there are ServiceCIDR objects (F-2)", flag, []client.Object{object.DeepCopy()}, true, "10.100.0.9", true},
-		{"the range of a Cluster object is ignored when there are ServiceCIDR objects (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
+		{"an address in the range of a Cluster object is accepted when there are ServiceCIDR objects (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
 		{"an address in the range of a Cluster object is refused where the API server has no ServiceCIDR objects (F-2)", Network{}, []client.Object{clusterOf("ns", "10.98.0.0/16")}, false, "10.98.0.9", true},
-		{"the range of a Cluster object in another namespace is ignored (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
+		{"an address in the range of a Cluster object of another namespace is accepted (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
 		{"an address in the Service range that the operator set is refused where there are no ServiceCIDR objects (F-2)", flag, nil, false, "10.100.0.9", true},
-		{"an API server's address is refused when it is known as host and port (F-2)", Network{APIServers: []string{"192.0.2.4:6443", ""}}, nil, true, "192.0.2.4", true},
-		{"an API server's address is refused when it is known as a URL (F-2)", Network{APIServers: []string{"https://192.0.2.4:6443"}}, nil, true, "192.0.2.4", true},
+		{"an API server's address is refused when drover knows it as host and port (F-2)", Network{APIServers: []string{"192.0.2.4:6443", ""}}, nil, true, "192.0.2.4", true},
+		{"an API server's address is refused when drover knows it as a URL (F-2)", Network{APIServers: []string{"https://192.0.2.4:6443"}}, nil, true, "192.0.2.4", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newFakeCluster(t, tt.objects...)

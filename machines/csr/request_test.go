@@ -12,7 +12,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
-func TestReadingARequestFindsWhatANodeMayNotRequest(t *testing.T) {
+func TestReadingACertificateRequestFindsWhatANodeMayNotRequest(t *testing.T) {
 	node := pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}}
 	good := requestFor(t, &x509.CertificateRequest{Subject: node, DNSNames: []string{"m"}, IPAddresses: []net.IP{net.ParseIP("10.0.0.5")}})
 	block, _ := pem.Decode(good)
@@ -24,7 +24,7 @@ func TestReadingARequestFindsWhatANodeMayNotRequest(t *testing.T) {
 		invalid bool
 		others  int
 	}{
-		{"finds nothing in a kubelet's request", good, false, 0},
+		{"finds nothing in a request as a kubelet makes it", good, false, 0},
 		{"reports a request that is not signed by its own key as invalid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}), true, 0},
 		{"reports text that is not PEM as invalid", []byte("hello"), true, 0},
 		{"reports a PEM block of another type as invalid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}), true, 0},

@@ -51,24 +51,24 @@ func newTarget(t *testing.T) *fakeCluster {
 func masters(a *attempt) { a.request.Subject.Organization = []string{"system:masters"} }
 
 // The attacker has one bootstrap token, from the metadata service or a console.
-func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
+func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 	authority := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}
 	for _, tt := range []struct {
 		name string
 		what attempt
 		want string
 	}{
-		{"gets the certificate of the server that is to join with it (MC-58)", withToken("aaaaaa", "awaited"), approved},
-		{"gets the certificate with the usage key encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"gets the certificate of the server for which it was made (MC-58)", withToken("aaaaaa", "awaited"), approved},
+		{"gets its server's certificate with the usage key encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
 		{"does not get the certificate of another server that has not joined yet (MC-58)", withToken("aaaaaa", "neighbour"), denied},
 		{"does not get the certificate of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
 		{"does not get the certificate of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
 		{"does not get the certificate of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
 		{"does not get an administrator's certificate (MC-58)", withToken("aaaaaa", "awaited").with(masters), denied},
-		{"does not get a certificate for an administrator's organization beside the node's (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate that has an administrator's organization besides the nodes' (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:masters"}
 		}), denied},
-		{"does not get a certificate with the nodes' group twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate that has the nodes' organization twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:nodes"}
 		}), denied},
 		{"does not get a certificate with a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
@@ -90,14 +90,14 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},
 		{"does not get a certificate once its server has joined (MC-58)", withToken("cccccc", "joined"), denied},
 		{"does not get a certificate while its Machine is being deleted (MC-58)", withToken("dddddd", "deleting"), denied},
-		{"does not get a certificate when its Machine was deleted and another one has the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
-		{"does not get a certificate when the Node of that name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
-		{"does not get a certificate when the Node of that name belongs to another server (MC-58)", withToken("gggggg", "stranger"), denied},
-		{"does not get a certificate when the token is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
-		{"does not get a certificate when the token is deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
-		{"does not get a certificate when the token has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
-		{"does not get a certificate when the token's ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
-		{"does not get a certificate when the token's user is in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
+		{"does not get a certificate when its Machine was deleted and a new Machine has the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
+		{"does not get a certificate when a Node with its Machine's name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
+		{"does not get a certificate when a Node with its Machine's name belongs to another server (MC-58)", withToken("gggggg", "stranger"), denied},
+		{"does not get a certificate when it is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
+		{"does not get a certificate when it was deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
+		{"does not get a certificate when it has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
+		{"does not get a certificate when its ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
+		{"does not get a certificate when its user is not in drover's group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
 	} {
 		t.Run("a stolen token "+tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
@@ -108,29 +108,29 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 }
 
 // The attacker has a kubelet's certificate, from the node's disk.
-func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
+func TestACompromisedKubeletGetsOnlyItsOwnCertificates(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		what attempt
 		want string
 	}{
 		{"gets the renewal of its own certificate (MC-58)", asNode("joined", "joined"), approved},
-		{"gets the renewal of its own certificate with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"gets the renewal of its own certificate with the usage key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
 		{"gets no renewal of another node's certificate (MC-58)", asNode("joined", "victim"), denied},
 		{"gets no certificate of a server that has not joined yet (MC-58)", asNode("joined", "awaited"), denied},
 		{"gets no certificate of the control plane's node (MC-58)", asNode("joined", "control-plane"), denied},
 		{"gets no certificate of an administrator (MC-58)", asNode("joined", "joined").with(masters), denied},
 		{"gets no client certificate with DNS names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
 		{"gets no client certificate with the usage server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
-		{"gets nothing from the signer kube-apiserver-client (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"gets no certificate from the signer kube-apiserver-client (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
 		{"gets no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
 		{"gets no renewal when its Node has no Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
 		{"gets no renewal when its Node has another server's provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
-		{"gets nothing as a node with an empty name (MC-58)", asNode("", ""), nothing},
-		{"gets nothing when its user is not in the group system:nodes (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
+		{"gets no certificate as a node with an empty name (MC-58)", asNode("", ""), nothing},
+		{"gets no certificate when its user is not in the group system:nodes (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
 
 		{"gets its own serving certificate (MC-58)", toServe("joined", "joined", "joined", "10.0.0.5"), approved},
-		{"gets its own serving certificate with key encipherment (MC-58)", toServe("joined", "joined", "10.0.0.5").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"gets its own serving certificate with the usage key encipherment (MC-58)", toServe("joined", "joined", "10.0.0.5").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
 		{"gets no serving certificate for the API server's name (MC-58)", toServe("joined", "joined", "joined", "kubernetes.default.svc"), denied},
 		{"gets no serving certificate for the wildcard name * (MC-58)", toServe("joined", "joined", "*"), denied},
 		{"gets no serving certificate for another node's name (MC-58)", toServe("joined", "joined", "victim"), denied},
@@ -151,7 +151,7 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 
 // The attacker writes Machines, has the kubelet certificate of one of the nodes of these Machines, and can run a cloud that lists any
 // address.
-func TestWhichAddressesAndNamesAServingCertificateMayHave(t *testing.T) {
+func TestWhichAddressesAndNamesDroverCertifies(t *testing.T) {
 	internal := func(address string) corev1.NodeAddress {
 		return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address}
 	}
@@ -168,9 +168,9 @@ func TestWhichAddressesAndNamesAServingCertificateMayHave(t *testing.T) {
 		want   string
 	}{
 		{"certifies the name and address that the cloud lists (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"forged", "10.0.0.5"}, approved},
-		{"does not certify a name that only status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
-		{"does not certify an address that only status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.0.0.6"}, nothing},
-		{"does not certify a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
+		{"does not certify a name that is in the Machine's status.addresses and not in the cloud's list (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"does not certify an address that is in the Machine's status.addresses and not in the cloud's list (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.0.0.6"}, nothing},
+		{"does not certify a Service's address that is in the Machine's status.addresses (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
 		{"certifies nothing for a Machine with the annotation cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
 		{"certifies nothing for a Machine with the annotation cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
 		{"does not certify an address in a Service range although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
@@ -182,7 +182,7 @@ func TestWhichAddressesAndNamesAServingCertificateMayHave(t *testing.T) {
 		{"does not certify an IPv6 link-local address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
 		{"does not certify the address 0.0.0.0 although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
 		{"does not certify a multicast address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
-		{"does not certify the API server's name for a server named after it (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"does not certify the API server's name for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
 		{"does not certify the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
 		{"does not certify the API server's name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
 	} {
@@ -230,7 +230,7 @@ func TestAMachineGetsCertificatesOnlyForItsOwnServer(t *testing.T) {
 		{"gets no certificate to join with before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
 		{"gets no certificate to join with under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
 		{"gets no renewal when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
-		{"gets its renewal even while the inventory of servers is incomplete (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
+		{"gets the renewal of its node's certificate even while the inventory of servers is incomplete (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
 		{"gets no serving certificate when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
 		{"gets no serving certificate before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
 	} {

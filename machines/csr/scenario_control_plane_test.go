@@ -211,7 +211,7 @@ func (p *plane) boot(server, name string, userData []byte) *journal {
 	return c
 }
 
-func TestTheApproverOnARealControlPlane(t *testing.T) {
+func TestEachNodeGetsOnlyItsOwnCertificatesOnARealControlPlane(t *testing.T) {
 	p := newPlane(t)
 	for _, system := range []string{"ubuntu", "flatcar"} {
 		p.beside(system+" boots with drover's user data, joins under its provider ID (CA-C42) and renews both certificates (MC-58)", func(p *plane) { testLife(p, system) })

@@ -11,7 +11,7 @@ import (
 )
 
 // The attacker writes Machines in another namespace. The servers of these Machines have the name of the victim's server.
-func TestWhatAMachineThatTakesAnotherMachinesNodeNameAchieves(t *testing.T) {
+func TestAMachineWithTheNodeNameOfAnotherMachine(t *testing.T) {
 	squatter := func(c *fakeCluster, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 		m := machineNamed("elsewhere", "squatter", append([]func(*v1alpha1.Machine){serverNamed("victim"), func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }}, changes...)...)
 		c.create(m)
@@ -32,20 +32,20 @@ func TestWhatAMachineThatTakesAnotherMachinesNodeNameAchieves(t *testing.T) {
 		want     string
 		events   []string
 	}{
-		{"does not stop the victim from joining when only the victim has a server (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"does not stop the victim's renewal when only the victim has a server (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
-		{"does not stop the victim's serving certificate when only the victim has a server (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"does not stop the victim from joining by copying the victim's provider ID (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"does not stop the victim's serving certificate by copying the victim's provider ID (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"does not stop a joined victim's renewal even with a server of its own (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
-		{"does not stop a joined victim's serving certificate even with a server of its own (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"does not get the victim's certificate without a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
-		{"does not get a joined victim's certificate even with a server of its own (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
-		{"does not get a serving certificate in the victim's name for the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
-		{"gets no certificate while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
-		{"delays the victim's certificate while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"does not stop the other Machine from joining when only the other Machine has a server (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"does not stop the renewal of the other Machine's certificate when only the other Machine has a server (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
+		{"does not keep the other Machine from a serving certificate when only the other Machine has a server (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"cannot stop the other Machine from joining by copying that Machine's provider ID (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"cannot keep the other Machine from a serving certificate by copying that Machine's provider ID (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"does not stop the certificate renewal of the other, joined Machine although both Machines have servers (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
+		{"does not keep the other, joined Machine from a serving certificate although both Machines have servers (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"gets no certificate for the node name when only the other Machine has a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
+		{"gets no certificate for the node name after the other Machine has joined, although both Machines have servers (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
+		{"gets no serving certificate for the node name with the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
+		{"gets no certificate while both Machines have servers and neither Machine has a Node (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"delays the other Machine's certificate while both Machines have servers and neither Machine has a Node (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 	} {
-		t.Run("the squatter "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			stolen := token("ssssss", "squatter", "uid-squatter")
 			stolen.Annotations[v1alpha1.AnnotationNodeMachine] = "elsewhere/squatter"
 			c := newFakeCluster(t, token("aaaaaa", "victim", "uid-victim"), stolen)
@@ -61,7 +61,7 @@ func TestWhatAMachineThatTakesAnotherMachinesNodeNameAchieves(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the squatter gets a warning Event at most every 10 minutes (F-7)", func(t *testing.T) {
+	t.Run("gets a warning Event at most every 10 minutes (F-7)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		paused(c)
 		c.join(c.machine("victim", "10.0.0.5"))

@@ -9,7 +9,7 @@ import (
 )
 
 // The attacker has a Machine with a Node, and runs a cloud that lists any address for its server.
-func TestForWhichAddressesAMachineInAnAttackersCloudGetsACertificate(t *testing.T) {
+func TestAMachineInAnAttackersCloudGetsNoCertificateForAddressesOfEarlierNodes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// age is by how much the other Node is older. reports holds the addresses that the other Node reports. listed holds the
@@ -18,13 +18,13 @@ func TestForWhichAddressesAMachineInAnAttackersCloudGetsACertificate(t *testing.
 		reports, listed string
 		want            string
 	}{
-		{"gets no certificate for the address of an older node of a Machine (F-2)", time.Hour, "10.0.0.6", "10.0.0.6", nothing},
-		{"gets no certificate for the address of an older node without a Machine (F-2)", time.Hour, "10.0.0.6", "", nothing},
-		{"gets a certificate for an address that a later node reports (F-2)", -time.Hour, "10.0.0.6", "10.0.0.6", approved},
-		{"gets a certificate for an address that an older node reports, but that the older node's cloud does not list (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
+		{"gets no certificate for the address of another Machine's Node that registered earlier (F-2)", time.Hour, "10.0.0.6", "10.0.0.6", nothing},
+		{"gets no certificate for the address of a Node that registered earlier and belongs to no Machine (F-2)", time.Hour, "10.0.0.6", "", nothing},
+		{"gets a certificate for an address that is also reported by a Node that registered later (F-2)", -time.Hour, "10.0.0.6", "10.0.0.6", approved},
+		{"gets a certificate for an address that an earlier Node reports, but that the earlier Node's cloud does not list (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
 		{"gets a certificate for an address that no other node has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
 	} {
-		t.Run("a Machine in an attacker's cloud "+tt.name, func(t *testing.T) {
+		t.Run("a Machine "+tt.name, func(t *testing.T) {
 			c := newFakeCluster(t)
 			now := time.Unix(1700000000, 0)
 			c.machine("own", "10.0.0.6", joined)
@@ -45,8 +45,8 @@ func TestForWhichAddressesAMachineInAnAttackersCloudGetsACertificate(t *testing.
 	}
 }
 
-func TestAnAddressOfTheConfiguredCloudIsAccepted(t *testing.T) {
-	t.Run("an address that the configured cloud lists is certified although an older node of another cloud reports it too (F-2)", func(t *testing.T) {
+func TestAnAddressThatTheConfiguredCloudListsIsAccepted(t *testing.T) {
+	t.Run("a Machine gets a certificate although an older Node of another cloud reports the same address (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		now := time.Unix(1700000000, 0)
 		own := c.machine("own", "10.0.0.6", joined)

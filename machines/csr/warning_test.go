@@ -21,7 +21,7 @@ func TestAWarningIsNotRepeatedWithinTenMinutes(t *testing.T) {
 			t.Error("a warning is due too early, or not at all")
 		}
 	})
-	t.Run("a warning is forgotten after ten minutes, when the next warning is allowed (F-12)", func(t *testing.T) {
+	t.Run("the time of a Machine's last warning is deleted from memory when the next warning is allowed (F-12)", func(t *testing.T) {
 		w.sweep(noon.Add(warnEvery + time.Minute))
 		if len(w.last) != 1 {
 			t.Errorf("%d entries, want that of the last warning", len(w.last))

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
+func TestADeploymentWithTooLargeSpecReplicasIsRefused(t *testing.T) {
 	r, snapshots := limited(t, 0, 0)
 	recorder := r.writes.events.(*events.FakeRecorder)
 	d := &v1alpha1.MachineDeployment{}
@@ -34,7 +34,7 @@ func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	t.Run("the size is reported in a condition and an Event (F-29)", func(t *testing.T) {
+	t.Run("a condition and an Event report that spec.replicas is too large (F-29)", func(t *testing.T) {
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionProgressing)
 		if c == nil || c.Reason != rollout.ReasonSizeTooLarge || !strings.Contains(c.Message, "spec.replicas is 2000000000, and at most 100000 are possible") {
 			t.Errorf("%+v", c)
@@ -43,7 +43,7 @@ func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
 			t.Error("there is no Event")
 		}
 	})
-	t.Run("the deployment's sets are left alone (F-29)", func(t *testing.T) {
+	t.Run("the number of sets stays the same (F-29)", func(t *testing.T) {
 		var sets v1alpha1.MachineSetList
 		if err := r.client.List(t.Context(), &sets); err != nil || len(sets.Items) != 2 {
 			t.Errorf("%d sets, error %v", len(sets.Items), err)

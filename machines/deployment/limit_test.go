@@ -81,7 +81,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 		}
 		return p
 	}
-	t.Run("with a limit of 1, the second deployment replaces no Machine until the first has finished", func(t *testing.T) {
+	t.Run("with a limit of 1, the second deployment replaces no Machine until the rollout of the first has ended", func(t *testing.T) {
 		r, s := limited(t, 1, 0)
 		if p := plan(t, r, s[0]); p.Replacing != 1 || *p.Create.Spec.Replicas != 1 {
 			t.Errorf("the first deployment replaces %d: %v", p.Replacing, p.Steps)

@@ -39,7 +39,7 @@ func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node
 
 var rolledBy = rollingRecord{Deployment: "ns/md"}
 
-func TestTheReplacementNodeLosesDroversAnnotationsWhenTheDrainEnds(t *testing.T) {
+func TestAReplacementNodeLosesDroversAnnotationsWhenTheReplacedNodeIsDrained(t *testing.T) {
 	was := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{"note": "x"}}}
 	marked := patched(t, was, addPatch(was, rollingRecord{Deployment: "ns/md", Replaces: true}))
 	if hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "true" {
@@ -51,7 +51,7 @@ func TestTheReplacementNodeLosesDroversAnnotationsWhenTheDrainEnds(t *testing.T)
 	}
 }
 
-func TestANodeIsRestoredWhenItIsNoLongerRolled(t *testing.T) {
+func TestTheTaintsAndAnnotationsOfANodeAreRestoredAfterARollout(t *testing.T) {
 	theirs := corev1.Taint{Key: "people", Effect: corev1.TaintEffectNoSchedule}
 	ours := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
 	node := func(annotations map[string]string, taints ...corev1.Taint) *corev1.Node {
@@ -117,7 +117,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-func TestTheTaintOfARolledNodeStaysUntilTheNodeIsDeleted(t *testing.T) {
+func TestOnlyNodesThatARolloutRemovesKeepTheRolloutTaint(t *testing.T) {
 	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
 	marked := func(name string) *corev1.Node {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
@@ -130,7 +130,7 @@ func TestTheTaintOfARolledNodeStaysUntilTheNodeIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"leaves": true, "stays": false} {
-		t.Run(map[bool]string{true: "a Node whose Machine is being removed keeps the taint (F-57)", false: "a Node that is no longer rolled loses the taint (F-57)"}[want], func(t *testing.T) {
+		t.Run(map[bool]string{true: "a Node whose Machine is being removed keeps the taint (F-57)", false: "a Node that the rollout does not replace any more loses the taint (F-57)"}[want], func(t *testing.T) {
 			var node corev1.Node
 			if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &node); err != nil {
 				t.Fatal(err)
@@ -142,15 +142,15 @@ func TestTheTaintOfARolledNodeStaysUntilTheNodeIsDeleted(t *testing.T) {
 	}
 }
 
-func TestOnlyNodesOfMachinesInTheDeploymentsNamespaceAreTainted(t *testing.T) {
+func TestARolloutTaintsOnlyNodesOfMachinesInTheDeploymentsNamespace(t *testing.T) {
 	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
 	for _, tt := range []struct {
 		name, machine string
 		marked        bool
 	}{
-		{"a Node is left alone when it belongs to no Machine (F-4)", "", false},
-		{"a Node is left alone when it belongs to a Machine in another namespace (F-4)", "ns2/m", false},
-		{"a Node is tainted when it belongs to a Machine in the deployment's namespace", "ns/m", true},
+		{"a Node gets no taint when it belongs to no Machine (F-4)", "", false},
+		{"a Node gets no taint when it belongs to a Machine in another namespace (F-4)", "ns2/m", false},
+		{"a Node gets the taint when it belongs to a Machine in the deployment's namespace", "ns/m", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: tt.machine}}}

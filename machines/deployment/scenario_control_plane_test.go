@@ -16,17 +16,17 @@ import (
 	"github.com/drover-project/drover/machines/set"
 )
 
-func TestDeploymentsFollowTheirSpecOnARealControlPlane(t *testing.T) {
+func TestADeploymentFollowsItsSpecOnARealControlPlane(t *testing.T) {
 	h := newHarness(t)
 	// Tests that count writes or set the environment do not run in parallel with others.
-	t.Run("a deployment rolls 20 Machines with at most 40 writes to sets and deployments", func(t *testing.T) { h.on(t).writes() })
+	t.Run("a deployment replaces 20 Machines in a rollout with at most 40 writes to sets and deployments", func(t *testing.T) { h.on(t).writes() })
 	h.edited(t)
-	t.Run("while several deployments exist", func(t *testing.T) {
+	t.Run("several deployments follow their specs at the same time", func(t *testing.T) {
 		h.manifests(t)
 		h.wholeObjects(t)
 		for name, test := range map[string]func(*harness){
 			"has the size that kubectl scale sets":                                                        (*harness).kubectlScale,
-			"rolls a changed template and keeps the size (MC-18)":                                         (*harness).roll,
+			"replaces its Machines when its template changes, and keeps its size (MC-18)":                 (*harness).roll,
 			"is deleted together with its sets and Machines, and no Machine is created meanwhile (MC-31)": (*harness).cascade,
 			"rolls back to an earlier revision, and reports an unknown revision (MCM-18)":                 (*harness).rollback,
 		} {
@@ -40,20 +40,20 @@ func TestDeploymentsFollowTheirSpecOnARealControlPlane(t *testing.T) {
 
 // These rules need no real API server, so they run in memory and in virtual time. Rules about Events cannot: two Events of one
 // object at the same moment have the same name, and in virtual time this happens.
-func TestDeploymentsFollowTheirSpec(t *testing.T) {
+func TestADeploymentFollowsItsSpec(t *testing.T) {
 	for name, test := range map[string]func(*harness){
 		"deletes exactly the Machines in spec.removals (CA-C65, CA-C66, MCM-32)":                                                       (*harness).namedGo,
-		"does not replace a Machine in spec.removals that another client deleted (CA-C68)":                                             (*harness).namedAndDeleted,
+		"creates no replacement for a Machine in spec.removals when another client deletes that Machine (CA-C68)":                      (*harness).namedAndDeleted,
 		"deletes exactly the Machines in spec.removals during a rollout (CA-C80)":                                                      (*harness).removalsInARoll,
-		"deletes exactly the Machines that are added to spec.removals within milliseconds during a rollout (CA-C68, CA-C80, CA-C82)":   (*harness).hurried,
+		"deletes, during a rollout, exactly the Machines that several quick writes add to spec.removals (CA-C68, CA-C80, CA-C82)":      (*harness).hurried,
 		"creates one replacement for a Machine that was deleted by hand (MCM-34)":                                                      (*harness).replaced,
-		"gets its spec.replicas back after a client dropped it":                                                                        (*harness).replicasDropped,
+		"gets its last spec.replicas back after a client removed the field":                                                            (*harness).replicasDropped,
 		"adopts sets without a controller, releases sets that do not match, and leaves sets of other controllers alone (MC-30, MC-33)": (*harness).adoption,
 		"reports in a condition that its size bounds are not numbers (CA-C17)":                                                         (*harness).badBounds,
-		"rolls nothing when another program's set has the same template in another order of keys (CAPI-53, CAPI-54)":                   (*harness).takeOver,
+		"keeps the Machines of another program's set that has the same template in another order of keys (CAPI-53, CAPI-54)":           (*harness).takeOver,
 		"taints Nodes during a rollout, and restores them exactly after a rollback (MCM-20)":                                           (*harness).nodesBeingRolled,
-		"disables scale-down of a replacement Node while the Node that it replaces drains for long":                                    (*harness).nodesThatReplace,
-		"has a page with the plans of its rollout, each with the data from which it can be recomputed":                                 (*harness).plansShown,
+		"disables scale-down of a replacement Node during a long drain of the Node that it replaces":                                   (*harness).nodesThatReplace,
+		"shows the plans of its rollout on an HTTP page, each with the data from which the plan can be recomputed":                     (*harness).plansShown,
 	} {
 		t.Run("a deployment "+name, func(t *testing.T) { inFlip(t, 0, test) })
 	}

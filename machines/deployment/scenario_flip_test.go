@@ -131,13 +131,13 @@ func (h *harness) uids() map[types.UID]bool {
 	return all
 }
 
-func TestATemplateThatFlipsBackKeepsItsMachines(t *testing.T) {
+func TestATemplateThatIsChangedAndChangedBackKeepsItsMachines(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		lag, back time.Duration
 	}{
-		{"no Machine is replaced when the template flips back within 200 ms (F-55)", 0, 150 * time.Millisecond},
-		{"no Machine is replaced when the template flips back before the watch shows the other template (F-55)", time.Second, 500 * time.Millisecond},
+		{"no Machine is replaced when the template is changed back within 200 ms (F-55)", 0, 150 * time.Millisecond},
+		{"no Machine is replaced when the template is changed back before the watch shows the change (F-55)", time.Second, 500 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inFlip(t, tt.lag, func(h *harness) {
@@ -155,7 +155,7 @@ func TestATemplateThatFlipsBackKeepsItsMachines(t *testing.T) {
 			})
 		})
 	}
-	t.Run("remaining Machines of the template stay when it flips back during a rollout, even when the watch is late (F-55)", func(t *testing.T) {
+	t.Run("Machines that are not yet replaced stay when the template is changed back, even when the watch is late (F-55)", func(t *testing.T) {
 		inFlip(t, 3*time.Second, func(h *harness) {
 			h.actor.hold("flip", creates)
 			h.template("1.37.2")

@@ -18,7 +18,7 @@ func updating() v1alpha1.MachineDeploymentStatus {
 	}
 }
 
-func TestOnlyUrgentChangesOfTheStatusAreWrittenAtOnce(t *testing.T) {
+func TestOnlyUrgentChangesOfADeploymentsStatusAreWrittenAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1alpha1.MachineDeploymentStatus)
@@ -31,12 +31,12 @@ func TestOnlyUrgentChangesOfTheStatusAreWrittenAtOnce(t *testing.T) {
 			st.Conditions[0].Message, st.Conditions[0].LastTransitionTime = "2 of 3", metav1.NewTime(time.Unix(1, 0))
 		}, false},
 		{"writes the end of a rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Reason = rollout.ReasonComplete }, true},
-		{"writes a stopped rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"writes the stop of a rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
 		{"writes a new condition at once", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue})
 		}, true},
 		{"writes the observed generation at once", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
-		{"writes lastReplicas at once, because a dropped spec.replicas is restored from it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
+		{"writes lastReplicas at once, because a removed spec.replicas is restored from lastReplicas", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
 		{"writes the collision count at once, because the next set's name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
 		{"does not write when only fields of other controllers have changed", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"

@@ -36,7 +36,7 @@ func TestADrainPlanDecidesAboutThePodsOfANode(t *testing.T) {
 		done                           bool
 	}{
 		{name: "has nothing to do on an empty node", done: true},
-		{name: "does not evict DaemonSet, mirror and ended pods (MC-60, MCM-68)",
+		{name: "does not evict pods of DaemonSets, mirror pods and pods that have ended (MC-60, MCM-68)",
 			pods:    []corev1.Pod{pod("d", ofDaemonSet), pod("m", mirror), pod("s", succeeded), pod("f", failed)},
 			skipped: []string{"d", "m", "s", "f"}, done: true},
 		{name: "evicts ordinary pods at once, in the order of priority and name (MCM-60)",
@@ -50,7 +50,7 @@ func TestADrainPlanDecidesAboutThePodsOfANode(t *testing.T) {
 			pods: []corev1.Pod{pod("dns", system), pod("app", ending)}, waiting: []string{"app"}, later: []string{"dns"}},
 		{name: "evicts system-critical pods when the other pods have ended",
 			pods: []corev1.Pod{pod("dns", system), pod("done", succeeded)}, evict: []string{"dns"}, skipped: []string{"done"}},
-		{name: "is not done while a pod is ending", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
+		{name: "does not count the drain as complete while a pod is ending", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
 		{name: "evicts all pods of an unreachable node at once, and waits for none (CAPI-39, MCM-56)",
 			pods: []corev1.Pod{pod("dns", system), pod("app"), pod("old", ending)}, mode: Mode{Abrupt: true},
 			evict: []string{"dns", "app"}, skipped: []string{"old"}},

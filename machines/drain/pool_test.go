@@ -18,7 +18,7 @@ import (
 
 func TestAHundredNodesAreDrainedAtTheSameTime(t *testing.T) {
 	const nodes, each = 100, 5
-	t.Run("the number of evictions in progress is bounded, and no caller waits for its drain (CAPI-41)", func(t *testing.T) {
+	t.Run("the number of evictions in progress is limited, and no caller waits until a drain ends (CAPI-41)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var objects []client.Object
 			for i := range nodes * each {
@@ -73,7 +73,7 @@ func TestAHundredNodesAreDrainedAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestADrainPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
+func TestADrainPoolRunsRoundsOfEvictionsInItsOwnWorkers(t *testing.T) {
 	request := func(uid types.UID) Request {
 		return Request{Machine: types.NamespacedName{Name: string(uid)}, UID: uid, Order: Order{Node: "n"}, Every: 10 * time.Second}
 	}
@@ -88,8 +88,11 @@ func TestADrainPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
 			mode   Mode
 			rounds int
 		}{
-			{"the first request runs a round", 0, Mode{}, 1}, {"a request within 10 s runs no round", 9 * time.Second, Mode{}, 0}, {"a request after 10 s runs a round", 10 * time.Second, Mode{}, 1},
-			{"the first request after the node became unreachable runs a round", 11 * time.Second, Mode{Abrupt: true}, 1}, {"a second request after the node became unreachable runs no round", 12 * time.Second, Mode{Abrupt: true}, 0},
+			{"the first request for a drain runs a round of evictions", 0, Mode{}, 1},
+			{"another request for the drain within 10 s runs no round of evictions", 9 * time.Second, Mode{}, 0},
+			{"another request for the drain after 10 s runs a round of evictions", 10 * time.Second, Mode{}, 1},
+			{"the first request after the node became unreachable runs a round of evictions", 11 * time.Second, Mode{Abrupt: true}, 1},
+			{"a second request after the node became unreachable runs no round of evictions", 12 * time.Second, Mode{Abrupt: true}, 0},
 		} {
 			clock.SetTime(noon.Add(step.after))
 			e := request("u")

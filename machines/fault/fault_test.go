@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestLineReturnsOneLineOfBoundedLength(t *testing.T) {
+func TestTheFunctionLineReturnsOneLineOfLimitedLength(t *testing.T) {
 	for name, text := range map[string]string{
 		"cuts a long text":                      strings.Repeat("a", 10_000),
 		"never cuts a character in two":         strings.Repeat("ä", 3000),
@@ -30,7 +30,7 @@ func TestLineReturnsOneLineOfBoundedLength(t *testing.T) {
 
 func TestMessagesAreShortenedOnlyForTheAutoscaler(t *testing.T) {
 	text := strings.Repeat("ä", 300) + " remedy: run kubectl"
-	t.Run("keeps the remedy at the end of a long message in the status (F-45)", func(t *testing.T) {
+	t.Run("a long message in the status keeps the remedy at its end (F-45)", func(t *testing.T) {
 		if got := New(Auth, CodeForbidden, "%s", text).Message; got != text {
 			t.Errorf("Message has %d bytes of %d: %q", len(got), len(text), got)
 		}
@@ -38,7 +38,7 @@ func TestMessagesAreShortenedOnlyForTheAutoscaler(t *testing.T) {
 			t.Errorf("Message has %d bytes and ends in %q", len(got), got[len(got)-8:])
 		}
 	})
-	t.Run("sends at most 256 bytes to the autoscaler (F-45)", func(t *testing.T) {
+	t.Run("a message to the autoscaler has at most 256 bytes (F-45)", func(t *testing.T) {
 		if got := Short(text); len(got) > 256 || len(got) < 250 || !strings.HasSuffix(got, "ä…") || !utf8.ValidString(got) {
 			t.Errorf("Short() returned %d bytes: %q", len(got), got)
 		}
@@ -48,7 +48,7 @@ func TestMessagesAreShortenedOnlyForTheAutoscaler(t *testing.T) {
 	})
 }
 
-func TestTheClassOfAWrappedErrorIsFound(t *testing.T) {
+func TestTheFailureClassOfAWrappedErrorIsFound(t *testing.T) {
 	err := fmt.Errorf("creating port: %w", New(Quota, CodePortQuotaExceeded, "no more"))
 	if e := Of(err); e.Class != Quota || e.Code != CodePortQuotaExceeded {
 		t.Fatalf("Of() = %+v", e)

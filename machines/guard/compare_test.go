@@ -25,7 +25,7 @@ func TestAlteredAdmissionPoliciesAreNotInForce(t *testing.T) {
 		{"a policy whose validation always passes", policy, set([]any{map[string]any{"expression": "true"}}, "spec", "validations"), "(spec.validations)"},
 		{"a policy with an additional match condition", policy, set([]any{map[string]any{"name": "a", "expression": "false"}}, "spec", "matchConditions"), "(spec.matchConditions)"},
 		{"a policy with the failure policy Ignore", policy, set("Ignore", "spec", "failurePolicy"), "(spec.failurePolicy)"},
-		{"a policy that leaves out namespaces", policy, set(map[string]any{"a": "b"}, "spec", "matchConstraints", "namespaceSelector", "matchLabels"), "(spec.matchConstraints)"},
+		{"a policy that does not apply to all namespaces", policy, set(map[string]any{"a": "b"}, "spec", "matchConstraints", "namespaceSelector", "matchLabels"), "(spec.matchConstraints)"},
 		{"a binding that only warns", binding, set([]any{"Warn"}, "spec", "validationActions"), "(spec.validationActions)"},
 		{"a binding of another policy", binding, set("other", "spec", "policyName"), "(spec.policyName)"},
 		{"a binding to only some namespaces", binding, set(map[string]any{"a": "b"}, "spec", "matchResources", "namespaceSelector", "matchLabels"), "(spec.matchResources)"},

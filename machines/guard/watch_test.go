@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/guard"
 )
 
-func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
+func TestAdmissionPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 	t.Run("policies are in force 10 s after they were first read, and no Event is recorded (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.inForce(false)
@@ -40,7 +40,7 @@ func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 			})
 		}
 	}
-	t.Run("policies are in force once a missing binding is created, and no longer when the binding is deleted (F-5)", func(t *testing.T) {
+	t.Run("policies are in force from the creation of a missing binding until the deletion of the binding (F-5)", func(t *testing.T) {
 		run(t, without(binding, "drover-guard-machines"), func(w *world) {
 			time.Sleep(time.Minute)
 			w.inForce(false)
@@ -69,7 +69,7 @@ func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 	})
 }
 
-func TestWhetherPoliciesAreInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestWhetherAdmissionPoliciesAreInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	t.Run("policies stay in force for 3 minutes after the last answer (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			time.Sleep(30 * time.Second)
@@ -98,8 +98,8 @@ func TestWhetherPoliciesAreInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestNewRequiresEveryShippedPolicyAndBinding(t *testing.T) {
-	t.Run("returns an error when a binding is missing (F-5)", func(t *testing.T) {
+func TestTheGuardRequiresEveryShippedAdmissionPolicyAndBinding(t *testing.T) {
+	t.Run("its constructor returns an error when the shipped objects lack a binding (F-5)", func(t *testing.T) {
 		_, err := guard.New(guard.Options{Shipped: without(binding, "drover-guard-groups")(shipped(t)), Clock: clock.RealClock{}})
 		if err == nil || !strings.Contains(err.Error(), "there is no ValidatingAdmissionPolicyBinding drover-guard-groups") {
 			t.Errorf("got %v", err)

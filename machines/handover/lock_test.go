@@ -219,7 +219,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(time.Minute)
 			e.expect("drover-b")
 		},
-		"another replica of drover takes over from a killed replica when drover's own lease has expired (MC-78)": func(e *election) {
+		"another replica of drover takes over from a killed replica when the killed replica's lease has expired (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
 			time.Sleep(retry)
 			e.drover("drover-b")
@@ -251,7 +251,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover leads only after the lease of an older version of drover that lost the API server has expired (MC-78)": func(e *election) {
+		"when an older version of drover loses the API server, drover leads only after that version's lease has expired (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -302,7 +302,7 @@ func TestDroverStopsLeadingWhenAnotherProgramTakesItsLease(t *testing.T) {
 }
 
 // While another program holds machine-controller's lease, Get must return when a drover last renewed drover's own lease.
-func TestTheLockShowsWhenDroverLastRenewedItsOwnLeaseWhileAnotherProgramLeads(t *testing.T) {
+func TestWhileAnotherProgramLeadsTheLockShowsTheLastRenewalOfDroversOwnLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		c, _ := e.client("drover-a")

@@ -56,8 +56,8 @@ func TestWhichAdmissionWebhooksAreDead(t *testing.T) {
 		"a webhook for all API groups and resources is dead when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*"}
 		})}, 1, "does not exist"},
-		"a webhook for another resource of drover's API group is ignored":                                          {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
-		"a webhook without a failure policy is dead like one with the policy Fail when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
+		"a webhook for the resource clusters of drover's API group is ignored":                                {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
+		"a webhook without a failure policy is dead when its Service does not exist, as with the policy Fail": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()

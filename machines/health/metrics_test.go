@@ -25,7 +25,7 @@ func TestMetricsCountMachinesWhoseReplacementIsBlocked(t *testing.T) {
 		node := o.(*corev1.Node)
 		node.Status.Conditions[5] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Now())}
 	}
-	t.Run("counts Machines past the health timeout for as long as too many Machines are unhealthy (MCM-48)", func(t *testing.T) {
+	t.Run("Machines past their health timeout are counted while too many Machines are unhealthy (MCM-48)", func(t *testing.T) {
 		held := r.metrics.held.WithLabelValues("ClusterUnhealthy")
 		for _, step := range []struct {
 			later time.Duration

@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/health"
 )
 
-// This file has parts of TestHealthChecksOnARealControlPlane and TestHealthChecksWithTheOtherControllers: those about another leader,
-// a refused deletion, and reads that are out of date.
+// This file has parts of TestHealthChecksOnARealControlPlane and TestHealthChecksBesideDroversOtherControllers: those about another
+// leader, a refused deletion, and reads that are out of date.
 
 // dying is a client whose deletions fail, as if the process ended before it deletes anything.
 type dying struct{ client.Client }

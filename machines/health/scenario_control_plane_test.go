@@ -28,14 +28,14 @@ func TestHealthChecksOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	newWorld(t).runs(t, []part{
 		{"a healthy cluster causes no write, and no further health check is planned", (*world).testWell},
-		{"a Machine is replaced when its Node was not Ready for the timeout, and the next one when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
-		{"a new leader continues the recorded replacements and starts no other replacement (MCM-46)", (*world).testNewLeader},
+		{"a Machine with an unready Node is replaced after the timeout, and the next one only when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"a new leader continues the replacements that the previous leader recorded, and starts no others (MCM-46)", (*world).testNewLeader},
 		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
 		{"a Machine whose deletion is refused does not block other replacements, and its deletion is repeated with increasing waits (MCM-46)", (*world).testRefused},
 	})
 }
 
-func TestHealthChecksWithTheOtherControllers(t *testing.T) {
+func TestHealthChecksBesideDroversOtherControllers(t *testing.T) {
 	t.Parallel()
 	newWorldInMemory(t).runs(t, []part{
 		{"a Machine that recovers before the timeout is kept, and its condition Healthy becomes True (MCM-44)", (*world).testRecovers},
@@ -225,7 +225,7 @@ func (w *world) testZone() {
 	w.report(corev1.ConditionTrue, names[1])
 }
 
-func TestHealthChecksInAManager(t *testing.T) {
+func TestAHealthCheckInAControllerManagerReplacesAMachine(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	w := newWorldInMemory(t, func(m ctrl.Manager) error {

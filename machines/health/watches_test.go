@@ -49,9 +49,9 @@ func TestOnlyRelevantChangesStartAHealthCheck(t *testing.T) {
 		{"a Machine's new reason of condition ServerReady starts a check", func(m *v1alpha1.Machine) { m.Status.Conditions[0].Reason = "ServerWontStart" }, true},
 		{"a Machine's new annotation starts a check", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true"} }, true},
 		{"a Machine's deletion starts a check", func(m *v1alpha1.Machine) { m.DeletionTimestamp = &later }, true},
-		{"a Machine's lost reference to the Node starts a check", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
-		{"a Machine's changed record of the first start starts a check", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
-		{"a Machine's lost owner reference starts a check", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
+		{"the removal of a Machine's reference to its Node starts a check", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
+		{"a change in the record that a Machine's first start is complete causes a check", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
+		{"the removal of a Machine's owner reference starts a check", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := s.machines.List()[0].(*v1alpha1.Machine)

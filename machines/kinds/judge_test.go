@@ -42,8 +42,8 @@ func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 			[]string{"being deleted: machinesets.cluster.k8s.io.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"blocks deletions while the CRD of sets is missing (F-42)", map[string]func(*definition){sets: missing},
 			[]string{"missing: machinesets.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover"}},
-		{"allows deletions without CRDs of sets and deployments when that of Machines has the annotation allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
-		{"names each CRD only once in the command of the message that allows deletions (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
+		{"allows deletions without CRDs of sets and deployments when the CRD of Machines has the annotation allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"names each CRD only once in the kubectl command that the message recommends (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
 			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

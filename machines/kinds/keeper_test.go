@@ -221,9 +221,9 @@ func TestWhetherTheCRDsOfAMachinesOwnersBlockItsDeletion(t *testing.T) {
 		{"allows the deletion when the set was deleted and its CRD was not (F-42)", member(), nil, ""},
 		{"blocks the deletion when the CRD of sets is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
 		{"blocks the deletion when the CRD of deployments is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the CRD of sets is younger and a new set has the name of the Machine's set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
+		{"blocks the deletion when the CRD of sets is younger than the Machine, although a new set has the same name (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
 		{"allows the deletion when the CRD of sets is younger than the Machine and the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows the deletion with a younger CRD of sets when the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows the deletion despite a CRD of sets younger than the Machine when the CRD of Machines allows deletions (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
 		{"allows the deletion of a Machine without an owner when the CRD of sets is younger than the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
 		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestAWriteOfAMachineThatConflictsIsRetriedWithIncreasingWaits(t *testing.T) {
+func TestAConflictingWriteOfAMachineIsRepeatedWithIncreasingWaits(t *testing.T) {
 	b := newBench(t, nil)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m", errors.New("it has changed"))
 	b.failing = func(call string) error {

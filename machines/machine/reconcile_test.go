@@ -123,7 +123,7 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("records the Machine's existing server in one reconcile when its provider ID names a server that is gone (MCM-40)", func(t *testing.T) {
+	t.Run("replaces the provider ID of a gone server by that of the Machine's existing server, in one reconcile (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID
@@ -135,7 +135,7 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 			t.Errorf("got provider ID %s, want %s", got, made)
 		}
 	})
-	t.Run("creates no server while the inventory is incomplete", func(t *testing.T) {
+	t.Run("creates no server while the inventory is incomplete, because the Machine may have one", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.unsynced = true
 		if result := b.pass(); result.RequeueAfter == 0 || b.cloud.made != 0 {
@@ -144,14 +144,14 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 	})
 }
 
-func TestAMachineWhoseServerIsGoneIsGivenUp(t *testing.T) {
+func TestWhatHappensToAMachineWhoseServerIsGone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1alpha1.Machine)
 		gone   bool
 	}{
-		{"deletes a Machine of a set, so that the set replaces the Machine (MC-66, CAPI-33)", owned, true},
-		{"keeps a Machine without an owner and sets its phase to Failed", nil, false},
+		{"a Machine of a set is deleted, so that the set creates a new Machine (MC-66, CAPI-33)", owned, true},
+		{"a Machine without an owner is kept with the phase Failed", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
@@ -172,15 +172,15 @@ func TestAMachineWhoseServerIsGoneIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAMachineIsGivenUpAtTheJoinTimeout(t *testing.T) {
+func TestWhatHappensToAMachineAtTheJoinTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"replaces the Machine of a deployment ten minutes after its server was created (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
-		{"replaces the Machine of a set without a deployment (MC-57, F-52)", owned, true},
-		{"keeps a Machine without an owner and sets its phase to Failed (MC-57)", nil, false},
+		{"the Machine of a deployment is replaced ten minutes after its server was created (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
+		{"the Machine of a set without a deployment is replaced (MC-57, F-52)", owned, true},
+		{"a Machine without an owner is kept with the phase Failed (MC-57)", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
@@ -201,8 +201,8 @@ func TestAMachineIsGivenUpAtTheJoinTimeout(t *testing.T) {
 	}
 }
 
-func TestForcedDeletionWithoutCredentials(t *testing.T) {
-	t.Run("the deletion ends only when it is forced, and an Event names what may be left (MC-65, CAPI-45)", func(t *testing.T) {
+func TestADeletionWithoutCredentials(t *testing.T) {
+	t.Run("the deletion ends only when it is forced, and then an Event names what may be left (MC-65, CAPI-45)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there")

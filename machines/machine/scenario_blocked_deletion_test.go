@@ -50,7 +50,7 @@ func (b *bench) untouched(was *v1alpha1.Machine) {
 }
 
 func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
-	t.Run("cordons, drains and deletes nothing while the deletion is blocked, and reports that once (F-42)", func(t *testing.T) {
+	t.Run("cordons, drains and deletes nothing while the deletion is blocked, and records one Event (F-42)", func(t *testing.T) {
 		b, _ := withheld(t)
 		was := b.read()
 		b.end()
@@ -68,7 +68,7 @@ func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
 			t.Errorf("events %q", events)
 		}
 	})
-	t.Run("deletes no server when the deletion is blocked during the drain, and continues when it is allowed again (F-42)", func(t *testing.T) {
+	t.Run("a block that begins during the drain delays the deletion of the server until the block ends (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -88,7 +88,7 @@ func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
 			t.Errorf("the deletion does not continue: %+v", b.deleting())
 		}
 	})
-	t.Run("begins a deletion only when reads of the CRDs that were made after the delete call show that nothing blocks it (F-42)", func(t *testing.T) {
+	t.Run("treats a deletion as begun only after a check has shown that nothing blocks the deletion (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -99,7 +99,7 @@ func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("does not treat a new deletion as begun when only a client has written the condition Deleting (F-42)", func(t *testing.T) {
+	t.Run("a condition Deleting that a client wrote does not make drover treat a deletion as begun (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()
@@ -113,7 +113,7 @@ func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("does not ask whether a deletion is blocked for a Machine that is not being deleted (F-42)", func(t *testing.T) {
+	t.Run("drover checks for a block only when the Machine is being deleted (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		b.pass()
 		if len(g.asked) != 0 {

@@ -103,8 +103,8 @@ func (b *bench) events() string {
 	return strings.Join(all, "\n")
 }
 
-func TestTheTimeoutAndTheEndOfADrain(t *testing.T) {
-	t.Run("the drain timeout counts from the deletion, and an Event reports that the drain was cut off (MCM-58, MCM-66)", func(t *testing.T) {
+func TestTimeoutsOfAMachineAndTheEndOfADrain(t *testing.T) {
+	t.Run("the drain is cut off at the drain timeout, which counts from the deletion, and an Event reports that (MCM-58, MCM-66)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -144,7 +144,7 @@ func TestTheTimeoutAndTheEndOfADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("condition Warnings names a timeout annotation that is not a duration", func(t *testing.T) {
+	t.Run("condition Warnings names a join timeout annotation that is not a duration", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
 		})
@@ -185,7 +185,7 @@ func (b *bench) attach(volume string) *storagev1.VolumeAttachment {
 }
 
 func TestDeletionWaitsForVolumes(t *testing.T) {
-	t.Run("keeps the server while volumes are being detached, and names them in the condition (MC-61, CAPI-37)", func(t *testing.T) {
+	t.Run("keeps the server while volumes are being detached, and condition Deleting names the volumes (MC-61, CAPI-37)", func(t *testing.T) {
 		b := joined(t, nil)
 		a := b.attach("pv-1")
 		b.end()
@@ -200,7 +200,7 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("keeps the server of an attached volume for five minutes at most, even when drover restarts (MC-61)", func(t *testing.T) {
+	t.Run("deletes the server after five minutes although a volume is attached, even when drover restarts (MC-61)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.attach("pv-1")
 		b.end()
@@ -278,7 +278,7 @@ func TestSafeguardsOfADeletion(t *testing.T) {
 			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
 		}
 	})
-	t.Run("a Machine, its Node and its ports stay, and the reason is shown, while too many servers are gone at once", func(t *testing.T) {
+	t.Run("a Machine, its Node and its ports are kept while too many servers are missing, and a condition shows the reason", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.cloud.held = "12 of 20 servers of the project are gone"
@@ -295,7 +295,7 @@ func TestSafeguardsOfADeletion(t *testing.T) {
 }
 
 func TestForcedDeletionInAWorkingCloudAndInARefusingCloud(t *testing.T) {
-	t.Run("nothing is left behind, and no Event reports that something may be left, in a cloud that works (MC-65)", func(t *testing.T) {
+	t.Run("when the cloud works, nothing is left behind, and no Event reports that something may be left (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
 		b.end()
@@ -305,7 +305,7 @@ func TestForcedDeletionInAWorkingCloudAndInARefusingCloud(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("the deletion ends and an Event names the server that may be left when the cloud refuses (MC-65)", func(t *testing.T) {
+	t.Run("when the cloud refuses to delete the server, the deletion ends, and an Event names that server (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -363,7 +363,7 @@ func TestAMissingNodeIsShown(t *testing.T) {
 	})
 }
 
-func TestWritesOfAMachineStayFew(t *testing.T) {
+func TestCreationBlockedDrainAndDeletionOfAMachineTakeFewWrites(t *testing.T) {
 	b := joined(t, owned)
 	inOrder(t, "makes at most five writes from creation to Ready, and repeats no value", func(t *testing.T) {
 		if n := b.patches.count["*v1alpha1.Machine"]; n == 0 || n > 5 || b.patches.count["*v1.Node"] != 1 || len(b.patches.idle) > 0 {

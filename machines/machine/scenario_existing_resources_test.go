@@ -49,7 +49,7 @@ func TestAMachineKeepsOneOfSeveralServers(t *testing.T) {
 }
 
 func TestCloudResourcesAreRecorded(t *testing.T) {
-	t.Run("the record keeps port, floating IP and host, and the Event of a forced deletion names port and floating IP", func(t *testing.T) {
+	t.Run("the Machine's status has port, floating IP and host, and the Event of a forced deletion names port and floating IP", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"portIDs":["port-m"]`) || !strings.Contains(got, `"floatingIPID":"address-m"`) || b.patches.count["*v1alpha1.Machine"] != 2 {
@@ -71,7 +71,7 @@ func TestCloudResourcesAreRecorded(t *testing.T) {
 }
 
 func TestTheNodeThatAMachinesStatusRecords(t *testing.T) {
-	t.Run("a recorded Node with the Machine's label is preferred to a Node with the server's name (MC-52, MC-63)", func(t *testing.T) {
+	t.Run("a recorded Node becomes the Machine's Node even when another Node has the server's name (MC-52, MC-63)", func(t *testing.T) {
 		nodes := []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
@@ -90,7 +90,7 @@ func TestTheNodeThatAMachinesStatusRecords(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a recorded Node with another name and the Machine's label is deleted with the Machine (MC-63)", func(t *testing.T) {
+	t.Run("a recorded Node with the owner label is deleted with the Machine, even if its name is not the server's (MC-63)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.records("renamed")

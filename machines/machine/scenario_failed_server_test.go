@@ -20,12 +20,12 @@ func TestAFailedDeletionOfAServerInError(t *testing.T) {
 		b.pass()
 		return b.events()
 	}
-	t.Run("an Event reports the failure with its cause (F-28)", func(t *testing.T) {
+	t.Run("an Event reports the failure of the deletion with the cloud's error (F-28)", func(t *testing.T) {
 		if got := replaced(t, fault.New(fault.Transient, fault.CodeServerError, "deleting server m: HTTP 500")); !strings.Contains(got, "deleting server m: HTTP 500") {
 			t.Errorf("%s", got)
 		}
 	})
-	t.Run("no Event reports a rate limit of the cloud as a failure", func(t *testing.T) {
+	t.Run("no Event reports a failure when the cloud's rate limit refused the delete call", func(t *testing.T) {
 		if got := replaced(t, fault.New(fault.RateLimited, fault.CodeRateLimited, "deleting server m: wait")); strings.Contains(got, "wait") {
 			t.Errorf("%s", got)
 		}

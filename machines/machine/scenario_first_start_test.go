@@ -94,7 +94,7 @@ func (b *bench) hasStarted() {
 	}
 }
 
-func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
+func TestAMachineIsShownAsStartingUntilItsNodeIsComplete(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		ready corev1.ConditionStatus
@@ -102,19 +102,23 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 		// awaits is a part of the condition's message; empty means that the Node has started.
 		awaits string
 	}{
-		{"waits while the Node has the cloud provider's taint uninitialized", corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule), "the cloud-controller-manager has not initialized the Node"},
-		{"waits while the Node is not Ready", corev1.ConditionFalse, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
-		{"waits while the Node's condition Ready is Unknown", corev1.ConditionUnknown, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
-		{"waits for the removal of the taint not-ready with the effect NoSchedule", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
-		{"waits for the removal of the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
-		{"waits for the removal of the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
-		{"waits for the removal of a taint that --other-startup-taints names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
-		{"does not wait for a taint not-ready with the effect NoExecute, which every pod tolerates for a while", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
-		{"does not wait for a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
-		{"does not wait for a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
+		{"is shown as starting while the Node has the cloud provider's taint uninitialized", corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule), "the cloud-controller-manager has not initialized the Node"},
+		{"is shown as starting while the Node is not Ready", corev1.ConditionFalse, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
+		{"is shown as starting while the Node's condition Ready is Unknown", corev1.ConditionUnknown, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
+		{"is shown as starting while the Node has the taint not-ready with the effect NoSchedule", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
+		{"is shown as starting while the Node has the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
+		{"is shown as starting while the Node has the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
+		{"is shown as starting while the Node has a taint that --other-startup-taints names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
+		{"has started although the Node has the taint not-ready with the effect NoExecute", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
+		{"has started although the Node has a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
+		{"has started although the Node has a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
 	} {
-		for name, key := range map[string]string{"": startup, ", when no startup taint is configured": ""} {
-			t.Run(tt.name+name+" (F-47)", func(t *testing.T) {
+		for _, key := range []string{startup, ""} {
+			name := tt.name
+			if key == "" {
+				name += ", when no startup taint is configured"
+			}
+			t.Run(name+" (F-47)", func(t *testing.T) {
 				b := starting(t, key, cilium)
 				var taints []corev1.Taint
 				if tt.taint.Key != "" {
@@ -137,7 +141,7 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 	}
 }
 
-func TestALongFirstStartIsNotAFailure(t *testing.T) {
+func TestALongFirstStartOfANodeDoesNotCountAsAFailedJoin(t *testing.T) {
 	b := starting(t, startup)
 	b.registers(corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule))
 	inOrder(t, "a long first start does not count as a failed join, and the Machine is kept (F-47)", func(t *testing.T) {
@@ -196,8 +200,12 @@ func TestTheMessageWhyANewNodeIsNotReadyIsWrittenRarely(t *testing.T) {
 }
 
 func TestTheFirstStartIsRepeatedOnlyForANewNode(t *testing.T) {
-	for name, key := range map[string]string{"": startup, ", when no startup taint is configured": ""} {
-		t.Run("the first start of a Node that becomes unreachable is not repeated"+name+" (F-47)", func(t *testing.T) {
+	for _, key := range []string{startup, ""} {
+		name := "the first start of a Node that becomes unreachable is not repeated"
+		if key == "" {
+			name += ", when no startup taint is configured"
+		}
+		t.Run(name+" (F-47)", func(t *testing.T) {
 			b := starting(t, key)
 			b.registers(corev1.ConditionTrue)
 			b.pass()
@@ -233,15 +241,15 @@ func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.
 		status func(*v1alpha1.MachineStatus)
 	}{
 		// machine-controller writes one condition without times and never changes it, and it writes no phase.
-		{"machine-controller", func(s *v1alpha1.MachineStatus) {
+		{"an unreachable Node is not shown as starting when machine-controller started it", func(s *v1alpha1.MachineStatus) {
 			s.Phase, s.Conditions = nil, []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 		}},
-		{"an older version of drover without a startup taint", func(s *v1alpha1.MachineStatus) {
+		{"an unreachable Node is not shown as starting when an older drover without a startup taint started it", func(s *v1alpha1.MachineStatus) {
 			s.Phase = ptr.To(v1alpha1.PhaseRunning)
 			s.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: "NodeNotReady"}}
 		}},
 	} {
-		t.Run("an unreachable Node is not shown as starting when it was started by "+tt.name+" (F-47)", func(t *testing.T) {
+		t.Run(tt.name+" (F-47)", func(t *testing.T) {
 			b := starting(t, "")
 			b.registers(corev1.ConditionUnknown, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule))
 			m := b.read()
@@ -262,7 +270,7 @@ func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.
 }
 
 func TestAStartupTaintOfAnotherProgramIsNotSetAgain(t *testing.T) {
-	t.Run("the taint is not set again when spec.taints names it and the other program has removed it (F-47)", func(t *testing.T) {
+	t.Run("drover does not restore the taint that the other program removed, even when spec.taints names the taint (F-47)", func(t *testing.T) {
 		b := starting(t, "", cilium)
 		m := b.read()
 		m.Spec.Taints = []corev1.Taint{taint(cilium, corev1.TaintEffectNoExecute), taint("gpu", corev1.TaintEffectNoSchedule)}

@@ -122,7 +122,7 @@ func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes and lists what may be left when the cloud call "+call+" ends with "+name+node+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes, and an Event lists what may be left, when the cloud call "+call+" ends with "+name+node+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {
@@ -161,7 +161,7 @@ var neverDone = map[string]struct {
 func TestForcedDeletionEndsAlthoughTheCloudNeverFinishes(t *testing.T) {
 	for name, tt := range neverDone {
 		for node, dead := range both {
-			t.Run("ends within five minutes and lists what may be left when "+name+node+" (F-25, F-28)", func(t *testing.T) {
+			t.Run("ends within five minutes, and an Event lists what may be left, when "+name+node+" (F-25, F-28)", func(t *testing.T) {
 				b := toForce(t, dead)
 				b.force()
 				tt.begin(b.cloud)
@@ -271,7 +271,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
-	t.Run("counts the time from the annotation that forces the deletion, however long the deletion has waited before (F-28)", func(t *testing.T) {
+	t.Run("the five minutes count from the annotation that forces the deletion, not from the delete call (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.end()
 		b.wait(time.Hour)
@@ -282,7 +282,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("the cloud works, and the server was left: %s", events)
 		}
 	})
-	t.Run("records the Event about what may be left although the removal of the finalizers was refused once (F-28)", func(t *testing.T) {
+	t.Run("an Event lists what may be left even if the first removal of the finalizers was refused (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		b.cloud.failing = func(string) error { return fault.New(fault.Auth, fault.CodeForbidden, "you may not") }
@@ -315,8 +315,8 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 
 func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 	for name, failing := range map[string]func(c *fakeCloud){
-		"Cinder never releases a volume": func(c *fakeCloud) { c.unreleased = true },
-		"Cinder answers 500": func(c *fakeCloud) {
+		"deletes the Node and keeps the Machine when Cinder never releases a volume": func(c *fakeCloud) { c.unreleased = true },
+		"deletes the Node and keeps the Machine when Cinder answers 500": func(c *fakeCloud) {
 			c.failing = func(call string) error {
 				if call == "Release" {
 					return fault.New(fault.Transient, fault.CodeServerError, "ports are being deleted: HTTP 500")
@@ -326,7 +326,7 @@ func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 		},
 	} {
 		for node, dead := range both {
-			t.Run("deletes the Node and keeps the Machine when "+name+node+" (F-25)", func(t *testing.T) {
+			t.Run(name+node+" (F-25)", func(t *testing.T) {
 				b := joined(t, nil)
 				if dead {
 					b = toForce(t, dead)

@@ -66,17 +66,17 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		// why is a part of the Ready condition's message.
 		why string
 	}{
-		{"does not touch a Node of the control plane, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
+		{"does not touch a control plane Node that has the provider ID and name of the Machine's server (F-4)", func(n *corev1.Node) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, "control plane"},
-		{"does not touch a Node that is older than the Machine, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node older than the Machine that has the provider ID and name of the Machine's server (F-4)", func(n *corev1.Node) {
 			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 		}, "existed before the Machine"},
-		{"does not touch a Node of another Machine, although the cloud lists a server with its ID and name", func(n *corev1.Node) {
+		{"does not touch another Machine's Node that has the provider ID and name of this Machine's server", func(n *corev1.Node) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
 		}, "UID victim"},
-		{"does not touch a Node without an owner label when an older Machine matches the Node too (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
-		{"does not touch a Node without owner label and provider ID when an older Machine matches the Node too (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node without an owner label when an older Machine has the same provider ID and name (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"does not touch a Node without owner label and provider ID when an older Machine has the same name (F-4)", func(n *corev1.Node) {
 			n.Spec.ProviderID = ""
 		}, "older Machine ns/victim"},
 	} {
@@ -175,7 +175,7 @@ func TestWhenAMachineGetsANodeThatIsOlderThanTheMachine(t *testing.T) {
 			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
 		}
 	})
-	t.Run("the Machine gets the Node when machine-controller has put the Machine's owner label on it", func(t *testing.T) {
+	t.Run("the Machine gets the Node when machine-controller has put the Machine's owner label on the Node", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))

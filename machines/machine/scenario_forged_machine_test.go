@@ -76,7 +76,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 			t.Errorf("Machine %q; calls %v", b.read().Name, b.cloud.calls)
 		}
 	})
-	t.Run("does not overwrite a provider ID of another cloud, and shows InvalidSpec (F-20)", func(t *testing.T) {
+	t.Run("does not overwrite a provider ID of another cloud, and condition SpecValid shows InvalidSpec (F-20)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("aws:///zone/i-1") })
 		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "no provider ID of OpenStack")
 		b.pass()
@@ -87,7 +87,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 }
 
 func TestAServerInAnotherProjectIsNotTouched(t *testing.T) {
-	t.Run("keeps a Machine whose credentials are for another project, and a condition names both projects (F-15)", func(t *testing.T) {
+	t.Run("keeps a Machine whose credentials are not for its server's project, and a condition names both projects (F-15)", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.unknown = "the server was made in project p1, and the Machine's credentials are for project p2"
 		b.pass()

@@ -81,7 +81,7 @@ func TestTheControllerLabelAndTheInitializersOfAMachine(t *testing.T) {
 }
 
 func TestAFailedDeleteOfAMachineIsRepeated(t *testing.T) {
-	t.Run("the refused delete call is repeated, and the Machine is not shown as being deleted (MCM-33)", func(t *testing.T) {
+	t.Run("drover repeats a failed delete call, and until then does not show the Machine as being deleted (MCM-33)", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
@@ -218,7 +218,7 @@ func (b *bench) noTokens() {
 }
 
 func TestTheStepsOfADeletion(t *testing.T) {
-	t.Run("a new process continues a deletion in each step: drain, volumes, server, ports, finalizers (MCM-52)", func(t *testing.T) {
+	t.Run("a new process continues a deletion from any interrupted step: drain, volumes, server, ports, finalizers (MCM-52)", func(t *testing.T) {
 		b := joined(t, nil)
 		pod, volume := stubborn("p"), b.attach("pv-1")
 		b.create(pod)
@@ -331,8 +331,8 @@ func TestWhatDroverDoesWhenOthersChangeAServer(t *testing.T) {
 		change func(*fakeServer)
 		reason string
 	}{
-		{"shows a server that is shut off, and keeps its Machine (CAPI-33)", func(s *fakeServer) { s.State, s.Status = cloud.ServerOther, "SHUTOFF" }, "ServerNotActive"},
-		{"shows why a server failed, and keeps its Machine (CAPI-33)", func(s *fakeServer) {
+		{"condition ServerReady shows that a server is shut off, and its Machine is kept (CAPI-33)", func(s *fakeServer) { s.State, s.Status = cloud.ServerOther, "SHUTOFF" }, "ServerNotActive"},
+		{"condition ServerReady shows why a server failed, and its Machine is kept (CAPI-33)", func(s *fakeServer) {
 			s.State, s.Fault = cloud.ServerError, fault.New(fault.Unknown, fault.CodeServerError, "the host caught fire")
 		}, "ServerError"},
 	} {
@@ -346,7 +346,7 @@ func TestWhatDroverDoesWhenOthersChangeAServer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes the Machine of a server that a user deleted, even when the Node is deleted first (MC-66)", func(t *testing.T) {
+	t.Run("deletes the Machine of a server that a user deleted, whether or not the Node is deleted too (MC-66)", func(t *testing.T) {
 		for _, nodeFirst := range []bool{true, false} {
 			b := joined(t, owned)
 			b.cloud.change("u", func(s *fakeServer) { s.exists = false })

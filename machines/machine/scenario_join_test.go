@@ -35,7 +35,7 @@ func (b *bench) pool() *v1alpha1.MachineDeployment {
 	return d
 }
 
-func TestJoinTimeoutShowsTheConsole(t *testing.T) {
+func TestAMachineWithoutAnOwnerAfterItsJoinTimeout(t *testing.T) {
 	t.Run("shows the end of the console in a condition and an Event, without the join token (CAPI-25)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
@@ -51,7 +51,7 @@ func TestJoinTimeoutShowsTheConsole(t *testing.T) {
 		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
 			t.Errorf("%+v", c)
 		}
-		t.Run("keeps a Machine without an owner, sets its phase to Failed, and reads its console once (MC-57)", func(t *testing.T) {
+		t.Run("is kept with the phase Failed, and its console is read only once (MC-57)", func(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			b.pass()
@@ -193,7 +193,7 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 }
 
 func TestAFullServerGroupStartsABackOff(t *testing.T) {
-	t.Run("shows ServerGroupFull in the status, and tries to create a server once per back-off step (CAPI-28)", func(t *testing.T) {
+	t.Run("the status shows ServerGroupFull, and drover tries again only when the back-off is over (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
 		for range 50 {

@@ -42,7 +42,7 @@ func (l lateNodes) GetClient() client.Client {
 	})
 }
 
-func TestANodeThatTheCacheLacksIsDrained(t *testing.T) {
+func TestANodeThatTheCacheDoesNotShowYetIsDrained(t *testing.T) {
 	b := newBench(t, nil)
 	b.pass()
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })

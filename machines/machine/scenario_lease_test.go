@@ -25,7 +25,7 @@ func (b *bench) under(l *term) {
 }
 
 func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
-	t.Run("a lease that was not renewed in time stops all creates and writes, and drover looks again after a second", func(t *testing.T) {
+	t.Run("a lease that was not renewed in time stops all creates and writes, and the next reconcile is after a second", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		b.under(&term{})
 		b.wait(9 * time.Second)
@@ -45,7 +45,7 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 	}{
 		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("a lease that becomes too old during a reconcile ends the reconcile after the cloud call "+tt.call, func(t *testing.T) {
+		t.Run("no cloud call follows when the lease is not renewed in time during the cloud call "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)
@@ -107,10 +107,10 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 
 func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
 	for _, tt := range []struct{ name, call string }{
-		{"while the port is created (MCM-109)", "Prepare"},
-		{"while the server is created (MCM-109)", "EnsureServer"},
+		{"the new leader creates no second server when the lease is lost while the port is created (MCM-109)", "Prepare"},
+		{"the new leader creates no second server when the lease is lost while the server is created (MCM-109)", "EnsureServer"},
 	} {
-		t.Run("the new leader creates no second server when the lease is lost "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			b.under(&term{})
 			old := b.machine

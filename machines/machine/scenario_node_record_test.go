@@ -37,7 +37,7 @@ func (b *bench) relabel(labels map[string]string) {
 	b.update(m)
 }
 
-func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
+func TestARecordOfLabelsAndTaintsOnTheNodeIsIgnored(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
 	t.Run("a forged record on the Node removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
@@ -139,7 +139,7 @@ func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, record %+v", n.Labels, r)
 		}
 	})
-	t.Run("restoring a dropped record costs one write, and nothing is removed from the Node (F-6)", func(t *testing.T) {
+	t.Run("drover restores a record that a client dropped with one write, and removes nothing from the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		machines, nodes := b.counts()
 		m := b.read()

@@ -74,7 +74,7 @@ func wontStart(t *testing.T) *bench {
 }
 
 func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
-	t.Run("records the start before it requests the start, and leaves the Node as it is (CAPI-33)", func(t *testing.T) {
+	t.Run("drover records the start before the start request, and does not change the Node (CAPI-33)", func(t *testing.T) {
 		b := joined(t, owned)
 		node := b.node()
 		recorded := false
@@ -119,7 +119,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 2)
 	})
-	t.Run("does not start a server that is shut down again within an hour after a start, even under a later leader", func(t *testing.T) {
+	t.Run("does not start a server that is shut down again within an hour after its start, even when drover restarts", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.pass()
@@ -139,7 +139,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the Machine is being deleted, which only the health controller may do: %+v", m)
 		}
 	})
-	t.Run("gives up the start a minute after its record when the previous process was killed before the start request", func(t *testing.T) {
+	t.Run("gives up a start after a minute when the previous process recorded it and was killed before the request", func(t *testing.T) {
 		b := joined(t, owned)
 		m := b.read()
 		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
@@ -164,7 +164,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		}
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
 	})
-	t.Run("starts the server once the start is recorded, even if the API server refused the first write of the record", func(t *testing.T) {
+	t.Run("starts the server only after the start is recorded, even if the first write of the record was refused", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.written.counting, b.failing = true, func(call string) error {
@@ -385,7 +385,7 @@ func TestWhetherADeletionPutsTheNodeOutOfService(t *testing.T) {
 		b.end()
 		return a
 	}
-	t.Run("puts the Node of a server that cannot be started out of service before its server is deleted", func(t *testing.T) {
+	t.Run("puts the Node out of service before the deletion of a server whose start has failed", func(t *testing.T) {
 		b := wontStart(t)
 		tainted := false
 		b.cloud.onDelete = func() { tainted = outOfService(b.node()) }
@@ -493,7 +493,7 @@ func TestWhetherADeletionPutsTheNodeOutOfService(t *testing.T) {
 		}
 	})
 	for _, word := range []string{"ERROR", "PAUSED", "SUSPENDED", "SHELVED_OFFLOADED", "UNKNOWN"} {
-		t.Run("puts the Node out of service only after a server in state "+word+" is proven gone (MCM-56)", func(t *testing.T) {
+		t.Run("puts the Node of a server in state "+word+" out of service only after the server is proven gone (MCM-56)", func(t *testing.T) {
 			b := joined(t, owned)
 			b.becomes(word, "")
 			if word == "ERROR" {
@@ -579,7 +579,7 @@ func TestAServerInErrorWithAReadyNodeIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestAHealthyMachineCostsNoWritesAndCalls(t *testing.T) {
+func TestAHealthyMachineCausesNoWritesAndNoCloudCalls(t *testing.T) {
 	b := joined(t, owned)
 	b.shown()
 	b.written = tally{}

@@ -63,7 +63,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("the project is written before the first create when it became known after the finalizers (F-17)", func(t *testing.T) {
+	t.Run("the project is written before the first create even when the Machine has had finalizers before (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
 		})

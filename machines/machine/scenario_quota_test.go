@@ -157,7 +157,7 @@ func (p *pool) torment() (shown int) {
 	return shown
 }
 
-func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOffStep(t *testing.T) {
+func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOff(t *testing.T) {
 	t.Parallel()
 	p := newPool(t)
 	p.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: 20 of 20")

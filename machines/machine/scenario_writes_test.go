@@ -140,7 +140,7 @@ func TestAChangeThatIsNotUrgentIsWrittenLater(t *testing.T) {
 	})
 }
 
-func TestServerReadyIsTrueOnceTheNodeIsReadyEvenIfTheListStillSaysBUILD(t *testing.T) {
+func TestConditionServerReadyIsTrueForAReadyNodeEvenIfTheCloudsListShowsBUILD(t *testing.T) {
 	b := born(t)
 	b.passes(2)
 	b.cloud.change("u", func(s *fakeServer) {
@@ -167,7 +167,7 @@ func TestServerReadyIsTrueOnceTheNodeIsReadyEvenIfTheListStillSaysBUILD(t *testi
 	}
 }
 
-func TestWaitingForOtherCallsToTheCloudIsNotAFailure(t *testing.T) {
+func TestAMachineThatWaitsForDroversOtherCloudCallsHasNotFailed(t *testing.T) {
 	b := born(t)
 	b.cloud.queued = inLine()
 	inOrder(t, "writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {

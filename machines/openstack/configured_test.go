@@ -131,7 +131,7 @@ func TestPreviousCredentialsOfTheConfiguredCloudStayInUse(t *testing.T) {
 	b.active(newMachine(t, "a", seedFields()))
 }
 
-func TestCredentialsThatWereRotatedBeforeTheStartAreUsed(t *testing.T) {
+func TestCredentialsThatAreRotatedWhileDroverWaitsForItsLeaseAreUsed(t *testing.T) {
 	b, k, first := newRotating(t)
 	old := first
 	old.ApplicationCredentialSecret = "rotated since this process began to wait for the lease"

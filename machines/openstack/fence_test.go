@@ -115,7 +115,7 @@ func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
 			if crash {
 				name += " and drover crashes"
 			}
-			t.Run(name+" (F-21, F-27)", func(t *testing.T) {
+			t.Run("one server with one port remains "+name+" (F-21, F-27)", func(t *testing.T) {
 				b := newBench(t)
 				m := newMachine(t, "a", fullFields())
 				i := b.synced(m)
@@ -147,7 +147,7 @@ func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
 
 func TestPortOfThePreviousLeader(t *testing.T) {
 	t.Parallel()
-	t.Run("a port that the previous leader created is replaced with three calls before the server is created (F-21)", func(t *testing.T) {
+	t.Run("the server is created on a new port, and replacing the previous leader's port takes three calls (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {

@@ -29,7 +29,7 @@ func TestNodeGroupOfAMachineIsItsDeploymentOrBareSet(t *testing.T) {
 	}
 }
 
-func TestWarningsOfAMachineNameTheSpecFieldsWithoutEffect(t *testing.T) {
+func TestWarningsListTheSpecFieldsThatHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("trustDevicePath", true).with("NodeVolumeAttachLimit", 25))

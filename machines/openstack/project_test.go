@@ -52,13 +52,13 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes the Machine when it has no resources and its spec always named another project than the configured one (F-17)", func(t *testing.T) {
+	t.Run("removes the Machine when it has no resources and its spec never named the configured cloud's project (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)
 		b.vanishes(m)
 	})
-	t.Run("releases the Machine's resources with other credentials of the project when its own are revoked (F-17)", func(t *testing.T) {
+	t.Run("releases the Machine's resources with other credentials of the project when the Machine's own are revoked (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("application", map[string]string{
 			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,

@@ -75,7 +75,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("loses no resource and creates none twice when drover crashes while tagging the server", func(t *testing.T) {
+	t.Run("loses no resource and creates none twice when drover crashes while it tags the server", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -98,7 +98,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("creates no server when the operator's permission names a server that does not exist (F-1)", func(t *testing.T) {
+	t.Run("creates no server when an operator permits the adoption of a server that does not exist (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		again := allowing(restored(t, "a"), "11111111-0000-4000-8000-000000000001")
 		b.guarded()
@@ -126,7 +126,7 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 	}{
 		{name: "without an operator's permission, does not adopt the server that spec.providerID names (F-1)", names: true},
 		{name: "without an operator's permission, does not adopt a server with the name of the Machine's server (F-1)"},
-		{name: "does not adopt a server when no admission policy guards the annotation with the permission (F-1)", names: true, allow: true, unguarded: true},
+		{name: "does not adopt a server when no admission policy guards the annotation that permits the adoption (F-1)", names: true, allow: true, unguarded: true},
 		{name: "does not adopt a server whose Machine exists in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
@@ -259,7 +259,7 @@ func TestTheServerNamedInSpecProviderID(t *testing.T) {
 			t.Errorf("left %v, want %s alone", left, victim)
 		}
 	})
-	t.Run("is not requested from the cloud when the provider ID has no UUID, and the provider ID is refused (F-20)", func(t *testing.T) {
+	t.Run("is not requested from the cloud when drover refuses the provider ID because it has no UUID (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		for _, text := range []string{"openstack:///ab-1", "aws:///zone/i-1", "openstack:///../ports/11111111-0000-4000-8000-000000000001"} {
 			m := newMachine(t, "a", seedFields())

@@ -139,7 +139,7 @@ func newReader(t *testing.T, objects ...ctrlclient.Object) ctrlclient.Reader {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-func TestSpecOfAMachineOverridesItsClassItsClusterAndTheConfiguredCloud(t *testing.T) {
+func TestMachineSpecTakesPrecedenceOverMachineClassClusterAndConfiguredCloud(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	meta := func(name string) metav1.ObjectMeta {
@@ -201,7 +201,7 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 	}{
 		"the error shows the kubectl command that grants access to a Secret in the Machine's namespace (F-44)": {
 			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
-		"the error shows the flag and the kubectl command for a Secret in a namespace that is not allowed (F-44)": {
+		"for a Secret in a forbidden namespace, the error shows the flag and the kubectl command that allow it (F-44)": {
 			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestMachineWhoseLabelNamesAMissingClusterIsRefused(t *testing.T) {
+func TestMachineIsRefusedWhenItsLabelRefersToAMissingCluster(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.withReader(newReader(t))

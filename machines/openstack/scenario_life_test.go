@@ -32,7 +32,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got ports %v, floating IPs %v", got.Ports, got.Floating)
 		}
 	})
-	t.Run("the server has the user data that the create call was given (MC-44)", func(t *testing.T) {
+	t.Run("the server has the user data from the create call (MC-44)", func(t *testing.T) {
 		if got, _ := b.sim.Server(s.ID); string(got.UserData) != "#cloud-config\n" {
 			t.Errorf("got %q", got.UserData)
 		}

@@ -55,7 +55,7 @@ func (b *bench) passwordSecret(name string) *corev1.Secret {
 	})
 }
 
-func TestReferencesToMissingKeys(t *testing.T) {
+func TestReferencesToMissingKeysOfASecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	half := b.passwordSecret("half")
@@ -66,7 +66,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 	})
 	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
 
-	t.Run("missing keys count as empty when they belong to a way of signing in that is not used (MC-11, F-37)", func(t *testing.T) {
+	t.Run("missing keys count as empty when only a way of signing in that is not used needs them (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
 		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
@@ -141,23 +141,23 @@ func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
 	return m
 }
 
-func TestSpecThatBecameInvalid(t *testing.T) {
+func TestServerOfAMachineWhoseSpecBecameInvalid(t *testing.T) {
 	t.Parallel()
 	spec := func(b *bench) string {
 		return `"cloudProviderSpec":{"identityEndpoint":"` + b.sim.AuthURL() + `","username":"` + sim.MetaKubeUser + `","password":"` + sim.MetaKubePassword +
 			`","domainName":"` + sim.MetaKubeDomain + `","projectName":"` + sim.MetaKubeProject + `"`
 	}
 	for name, document := range map[string]func(*bench) string{
-		"tenantName differs from projectName (F-39)": func(b *bench) string { return `{"cloudProvider":"openstack",` + spec(b) + `,"tenantName":"another"}}` },
-		"sshPublicKeys has the wrong type (F-39)":    func(b *bench) string { return `{"sshPublicKeys":{"a":"b"},` + spec(b) + `}}` },
-		"cloudProvider is another cloud (F-39)":      func(b *bench) string { return `{"cloudProvider":"aws",` + spec(b) + `,"ami":"x"}}` },
-		"the document is not an object (F-39)":       func(*bench) string { return `"openstack"` },
-		"cloudProviderSpec is not an object (F-39)":  func(*bench) string { return `{"cloudProviderSpec":[1]}` },
-		"an unused credential is invalid (F-39)": func(b *bench) string {
+		"the server is still observed and deleted when tenantName differs from projectName (F-39)": func(b *bench) string { return `{"cloudProvider":"openstack",` + spec(b) + `,"tenantName":"another"}}` },
+		"the server is still observed and deleted when sshPublicKeys has the wrong type (F-39)":    func(b *bench) string { return `{"sshPublicKeys":{"a":"b"},` + spec(b) + `}}` },
+		"the server is still observed and deleted when cloudProvider names another cloud (F-39)":   func(b *bench) string { return `{"cloudProvider":"aws",` + spec(b) + `,"ami":"x"}}` },
+		"the server is still observed and deleted when the provider spec is not an object (F-39)":  func(*bench) string { return `"openstack"` },
+		"the server is still observed and deleted when cloudProviderSpec is not an object (F-39)":  func(*bench) string { return `{"cloudProviderSpec":[1]}` },
+		"the server is still observed and deleted when a credential that is not used is invalid (F-39)": func(b *bench) string {
 			return `{` + spec(b) + `,"applicationCredentialID":["x"],"region":{"vlaue":"x"}}}`
 		},
 	} {
-		t.Run("the server is still observed and deleted when "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", seedFields())
 			_, s := b.active(m)
@@ -179,7 +179,7 @@ func TestSpecThatBecameInvalid(t *testing.T) {
 
 func TestServerOfAMachineWithAnUnreadableSpec(t *testing.T) {
 	t.Parallel()
-	t.Run("the server does not count as gone, because it may be in another project (F-39)", func(t *testing.T) {
+	t.Run("a server missing in the configured project does not count as gone, because it may be in another project (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -213,14 +213,14 @@ func TestServerOfAMachineWithAnUnreadableSpec(t *testing.T) {
 	})
 }
 
-func TestInvalidSpecCreatesNoServer(t *testing.T) {
+func TestInvalidProviderSpecIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ document, says string }{
-		"tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
-		"sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
-		"the document is not an object (F-39)":       {`[]`, "not a JSON object"},
+		"an error is returned when tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
+		"an error is returned when sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
+		"an error is returned when the provider spec is not an object (F-39)":  {`[]`, "not a JSON object"},
 	} {
-		t.Run("no server is created when "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", nil)
 			m.Spec.ProviderSpec.Value.Raw = []byte(tc.document)

@@ -155,18 +155,18 @@ func (b *bench) defaultGroups() []defaultGroup {
 
 // A create of a leader that has lost its lease may be carried out long after the next leader has listed everything. The create
 // names a port that the next leader has replaced. So the cloud refuses the create, and the next leader's server keeps its own port.
-func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
+func TestLateServerCreateOfThePreviousLeaderMakesNoSecondServer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		// when receives the new leader's server, or nil, and reports whether the create arrives now.
 		when func(*cloud.Server) bool
 	}{
-		{"no second server exists when the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
-		{"no second server exists when the create arrives while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
-		{"no second server exists when the create arrives after the new leader's server became ACTIVE", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
+		{"when the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
+		{"when the create arrives while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
+		{"when the create arrives after the new leader's server became ACTIVE", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
 	} {
-		t.Run(tt.name+" (MCM-109, F-21)", func(t *testing.T) {
+		t.Run("the late create makes no second server "+tt.name+" (MCM-109, F-21)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", seedFields())
 			road := b.leftOnItsWay(m)

@@ -101,7 +101,7 @@ func TestRetainedPortAndFloatingIPAreReleasedWhileTheQuotaStaysExhausted(t *test
 	}
 }
 
-func TestServerThatFailedForTheVolumeQuotaStopsCreatesOfOtherMachinesWithVolumes(t *testing.T) {
+func TestServerInErrorForTheVolumeQuotaStopsCreatesOfOtherMachinesWithVolumes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Volumes: 1} })
 	spec := func() fields { return seedFields().with("rootDiskSizeGB", 20) }
@@ -127,7 +127,7 @@ func TestServerThatFailedForTheVolumeQuotaStopsCreatesOfOtherMachinesWithVolumes
 	}
 }
 
-func TestExhaustedQuotaIsTriedOncePerPeriodWhileLimitsCannotBeRead(t *testing.T) {
+func TestOneServerCreateIsTriedPerHalfMinuteWhileTheCloudsLimitsCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", seedFields()))

@@ -123,7 +123,7 @@ func TestDeletionOfAMachineWhoseReferencedObjectsAreGone(t *testing.T) {
 		b.gone(b.found(t, m))
 		b.nothingLeft()
 	})
-	t.Run("deletes a server that is found by its owner tag when the Machine's status records no project (F-17)", func(t *testing.T) {
+	t.Run("when the Machine's status records no project, deletes the server that drover finds by its owner tag (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m, objects := b.referenced(t, "a")
 		api := b.withReferenced(t, objects)

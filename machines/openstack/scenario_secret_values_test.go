@@ -105,14 +105,14 @@ func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
 
 func TestHiddenValuesInATextAreReplaced(t *testing.T) {
 	hidden := map[string]string{"30": "(size)", "secret-flavor": "(flavor)", "secret": "(other)", "": "(none)"}
-	for text, want := range map[string]string{
-		"rootDiskSizeGB is 30; raise it to 1300": "rootDiskSizeGB is (size); raise it to 1300",
-		`flavor "secret-flavor" and secret`:      `flavor "(flavor)" and (other)`,
-		"none of the values":                     "none of the values",
+	for name, tc := range map[string]struct{ text, want string }{
+		"a hidden number is replaced, but not where it is part of a longer number (F-10)": {"rootDiskSizeGB is 30; raise it to 1300", "rootDiskSizeGB is (size); raise it to 1300"},
+		"the longer of two hidden values is replaced where both begin (F-10)":             {`flavor "secret-flavor" and secret`, `flavor "(flavor)" and (other)`},
+		"a text without hidden values is returned unchanged (F-10)":                       {"none of the values", "none of the values"},
 	} {
-		t.Run("the text '"+text+"' becomes '"+want+"' (F-10)", func(t *testing.T) {
-			if got := client.Conceal(text, hidden); got != want {
-				t.Errorf("got %q, want %q", got, want)
+		t.Run(name, func(t *testing.T) {
+			if got := client.Conceal(tc.text, hidden); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

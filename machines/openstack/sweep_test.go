@@ -122,7 +122,7 @@ func (w *tenants) held() held {
 }
 
 func TestUnusedStateIsRemoved(t *testing.T) {
-	t.Run("an hour after their last use, the connections, projects and goroutines of 200 users are gone (F-12)", func(t *testing.T) {
+	t.Run("drover keeps no connection, project or goroutine of 200 users an hour after their last use (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }

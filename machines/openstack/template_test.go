@@ -7,7 +7,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestShapeReturnsTheResourcesAndZoneOfATemplate(t *testing.T) {
+func TestShapeReturnsTheCPUMemoryDiskAndZoneOfATemplate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 80))
@@ -27,24 +27,24 @@ func TestShapeReturnsTheResourcesAndZoneOfATemplate(t *testing.T) {
 	}
 }
 
-func TestRecordOfANewMachinesProject(t *testing.T) {
+func TestTheProjectInWhichANewMachineWillBeCreated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	t.Run("the record is available after one sign-in, even before the project has a Machine (F-17)", func(t *testing.T) {
+	t.Run("the project is known after one sign-in, even before the project has a Machine (F-17)", func(t *testing.T) {
 		b.eventually("drover has signed in", func() bool { return b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)) != nil })
 		if got := b.calls(); got != b.calls("POST /auth/tokens") {
 			t.Errorf("%d calls, want only the sign-in", got)
 		}
 	})
-	t.Run("there is no record, and no call is made, before drover has signed in for the template's region (F-17)", func(t *testing.T) {
+	t.Run("no project is returned, and no call is made, before drover has signed in for the template's region (F-17)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		elsewhere := newMachine(t, "c", seedFields().with("region", "elsewhere"))
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(elsewhere)); got != nil || b.calls() != 0 {
 			t.Errorf("got %v with %d calls", got, b.calls())
 		}
 	})
-	t.Run("the record has the project and region of the Machine's resources (F-17)", func(t *testing.T) {
+	t.Run("the returned project and region are those in which the Machine's resources are created (F-17)", func(t *testing.T) {
 		f := b.observe(b.synced(m))
 		recorded := m.DeepCopy()
 		recorded.Status.ProviderStatus = b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m))
@@ -52,7 +52,7 @@ func TestRecordOfANewMachinesProject(t *testing.T) {
 			t.Errorf("recorded %+v, want %s in %s", got, placeOf(f).ProjectID, placeOf(f).Region)
 		}
 	})
-	t.Run("there is no record when a reference in the template cannot be read (F-17)", func(t *testing.T) {
+	t.Run("no project is returned when a reference in the template to a Secret cannot be read (F-17)", func(t *testing.T) {
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(newMachine(t, "b", fromSecret("gone")))); got != nil {
 			t.Errorf("got %s", got.Raw)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestUserDataIsEncodedExactlyOnce(t *testing.T) {
+func TestUserDataIsEncodedAsBase64(t *testing.T) {
 	noise := make([]byte, 60000)
 	source := rand.NewChaCha8([32]byte{1})
 	_, _ = source.Read(noise)

@@ -103,7 +103,7 @@ func TestReleaseOfAMachinesResourcesWaitsUntilTheBootVolumeIsGone(t *testing.T) 
 	}
 }
 
-func TestVolumeThatCinderDoesNotFree(t *testing.T) {
+func TestAMachinesReleaseWaitsForAVolumeThatCinderDoesNotDelete(t *testing.T) {
 	t.Parallel()
 	waiting := func(t *testing.T, body string, deletion sim.Fault) string {
 		b := newBench(t)
@@ -163,7 +163,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("a volume is reported as left behind and not deleted when only a status that no policy guards names it (F-3)", func(t *testing.T) {
+	t.Run("a volume is reported, not deleted, when only the Machine's status names it and no policy guards the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -183,7 +183,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
 		}
 	})
-	t.Run("a volume that was seen on the Machine's server is deleted even when no policy guards the status (F-3)", func(t *testing.T) {
+	t.Run("a volume that was seen on the Machine's server is deleted even when no policy guards the Machine's status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		shown := &shownVolume{}
 		b.options.HTTP = shown
@@ -232,7 +232,7 @@ func TestVolumeOfAnotherServerIsNotDeleted(t *testing.T) {
 
 func TestSharedServerGroupIsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	for name, nova := range map[string]string{"the group is created once when Nova's API has the field policy (2.64 and later)": "2.93", "the group is created once when Nova's API has the field policies (before 2.64)": "2.60"} {
+	for name, nova := range map[string]string{"the group is created once when Nova's microversion has the field policy (2.64 and later)": "2.93", "the group is created once when Nova's microversion has the field policies (before 2.64)": "2.60"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.ComputeMicroversion = nova })
 			spec := func() fields { return seedFields().with("serverGroupID", nil).with("serverGroup", "shared") }

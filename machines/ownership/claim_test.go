@@ -103,7 +103,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 			t.Errorf("owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
 		}
 	})
-	t.Run("becomes the controller of a matching object without one, and removes the record of a former owner (MC-30)", func(t *testing.T) {
+	t.Run("becomes the controller of a matching object that has none, and removes the note of a former owner (MC-30)", func(t *testing.T) {
 		for _, name := range []string{"orphan", "returns"} {
 			m := k.stored(t, name)
 			if _, recorded := m.Annotations[v1alpha1.AnnotationReleasedBy]; !metav1.IsControlledBy(m, k.set) || recorded {

@@ -48,12 +48,12 @@ func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 		want        []string
 	}{
 		{name: "enqueues the owner of a new object", now: owned("Set", "x"), want: []string{"x"}},
-		{name: "enqueues no owner for an object of another controller", now: owned("Other", "x")},
+		{name: "enqueues no owner for an object whose controller has another kind", now: owned("Other", "x")},
 		{name: "enqueues the owners whose selectors match an object without a controller", now: owned("", ""), want: []string{"fits"}},
 		{name: "enqueues no owner when the possible owners cannot be listed", now: owned("", ""), fails: true},
-		{name: "enqueues the owner of an object once when the owner stays the same", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
+		{name: "enqueues an owner only once when an update of the object does not change the owner", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
 		{name: "enqueues the previous and the new owner when the owner of an object changes", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
-		{name: "enqueues the former owner of a released object and the owners whose selectors match it", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
+		{name: "enqueues the former owner of a released object, and the owners whose selectors match the object", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &woken{}
@@ -75,7 +75,7 @@ func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 	}
 }
 
-func TestADeletedObjectIsReportedWithItsOwner(t *testing.T) {
+func TestADeletedObjectIsReportedOnlyWhenItsOwnerHasTheRightKind(t *testing.T) {
 	var told []string
 	h := Events[*v1alpha1.Machine]{
 		Kind: "Set", Candidates: func(context.Context, string) ([]Candidate, error) { return nil, nil },

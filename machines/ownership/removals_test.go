@@ -23,7 +23,7 @@ func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment
 	return d
 }
 
-func TestRemovalsAreRemembered(t *testing.T) {
+func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
 	type D = *v1alpha1.MachineDeployment
 	r := &Removals{}
 	watch := Remembering(r, func(d D) []v1alpha1.Removal { return d.Spec.Removals }, handler.TypedEventHandler[D, ctrl.Request](handler.TypedFuncs[D, ctrl.Request]{}))
@@ -43,15 +43,15 @@ func TestRemovalsAreRemembered(t *testing.T) {
 			t.Errorf("Of() = %v, current %v; want %v, current %v", names, is, want, current)
 		}
 	}
-	t.Run("returns no removals for an object that no watch has shown (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
+	t.Run("returns no removals for an object that the watch has not shown (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
 	t.Run("returns removals that a later version of the object lacks (F-5)", func(t *testing.T) {
 		watch.Create(t.Context(), event.TypedCreateEvent[D]{Object: version("u", "1", "a")}, &woken{})
 		see(version("u", "2", "b", "a"))
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("reports an object's version as not current unless it is the last version that the watch showed (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
-	t.Run("forgets a removal that was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
+	t.Run("reports a version of an object as outdated when the watch has shown another version last (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("forgets a removal that was carried out, except when the watch has shown a newer version of the object (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)

@@ -18,10 +18,10 @@ func TestTheThrottleDelaysFrequentWritesOfAStatus(t *testing.T) {
 		want  time.Duration
 	}{
 		{"allows an owner's first write at once (F-57)", owner, 0, 0},
-		{"delays the second write for the rest of the interval (F-57)", owner, 4 * time.Second, 6 * time.Second},
+		{"delays an owner's second write, 4 s after the first one, until the interval of 10 s is over (F-57)", owner, 4 * time.Second, 6 * time.Second},
 		{"allows another owner's first write at once (F-57)", other, 4 * time.Second, 0},
-		{"allows the second write after the interval (F-57)", owner, 10 * time.Second, 0},
-		{"delays the third write for the rest of the next interval (F-57)", owner, 11 * time.Second, 9 * time.Second},
+		{"allows an owner's second write when the interval of 10 s is over (F-57)", owner, 10 * time.Second, 0},
+		{"delays an owner's third write, 1 s after the second one, until another interval of 10 s is over (F-57)", owner, 11 * time.Second, 9 * time.Second},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if got := p.Left(step.owner, 10*time.Second, start.Add(step.after)); got != step.want {

@@ -52,7 +52,7 @@ type busy struct {
 }
 
 func TestLivingMachinesStayWithinTheMaximum(t *testing.T) {
-	t.Run("the sizes and surges of the last minute limit the living Machines, in any rollout with slow drains (MCM-73, MCM-74)", func(t *testing.T) {
+	t.Run("there are never more living Machines than the largest maximum of the last minute, even with slow drains (MCM-73, MCM-74)", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := shape{
 				replicas:    rapid.Int32Range(0, 12).Draw(t, "replicas"),

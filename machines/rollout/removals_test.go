@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRemovalsArePassedToSetsAndPruned(t *testing.T) {
-	t.Run("passes a removal to the sets in the write that lowers the size (CA-C65)", func(t *testing.T) {
+func TestRemovalsArePassedToSetsAndDroppedLater(t *testing.T) {
+	t.Run("passes removals to a set in the same write that lowers the set's size (CA-C65)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.remove(w.machines[0])
@@ -18,7 +18,7 @@ func TestRemovalsArePassedToSetsAndPruned(t *testing.T) {
 			t.Errorf("changes %+v, %v", p.Changes, err)
 		}
 	})
-	t.Run("changes no set when the plan is computed again after the write", func(t *testing.T) {
+	t.Run("changes no set when the plan is computed again after a removal was passed to the set", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()
@@ -71,7 +71,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 		lowered bool
 		sizes   string
 	}{
-		{"keeps the sizes of both sets when the draining Machine's replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
+		{"keeps the size of every set when a removal names the draining Machine and its replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
 		{"deletes the draining Machine's replacement only when a removal names the replacement as well (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes only the Machine that a removal names when its set has to delete one Machine anyway (CA-C88)", func(t *testing.T) {
+	t.Run("deletes only the Machine that a removal names when a smaller size requires one deletion anyway (CA-C88)", func(t *testing.T) {
 		w, _ := whileOneDrains("there")
 		w.scale(2)
 		w.plan()

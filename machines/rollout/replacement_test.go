@@ -45,7 +45,7 @@ func (w *simulation) outdated(indices ...int) {
 	}
 }
 
-func TestTheReplacementOfADrainingMachine(t *testing.T) {
+func TestWhichMachineReplacesADrainingMachine(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// ages holds the ages of the Machines in minutes. deleted holds how long ago the draining Machines were deleted.
@@ -56,16 +56,16 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 		listed int
 		want   []int
 	}{
-		{name: "finds no replacement without a drain", ages: []int{100, 5, 1}, listed: -1},
-		{name: "finds the replacement that was created at the deletion", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "finds the replacement that a surge created before the deletion", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
-		{name: "finds no replacement when all Machines of the same set were created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "prefers a Machine of another set that a surge created to one of the same set that is closer to the deletion", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "finds no replacement when the only candidate is as old as the draining Machine", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "finds the newer Machine, and not one that is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "finds no replacement for a draining Machine in spec.removals", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
-		{name: "finds two replacements for two drains", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
-		{name: "finds one replacement for two drains when only one exists", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
+		{name: "there is no replacement when no Machine drains", ages: []int{100, 5, 1}, listed: -1},
+		{name: "the replacement is the Machine that was created when the draining Machine was deleted", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "the replacement is the Machine that a surge created before the draining Machine was deleted", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
+		{name: "there is no replacement when all Machines of the same set were created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "two draining Machines of the old set have one replacement when a surge created only one Machine", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
+		{name: "a Machine that is as old as the draining Machine is not its replacement when the deletion is 90 minutes later", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "the replacement is a newer Machine, and not a Machine that is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "a draining Machine in spec.removals has no replacement", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
+		{name: "two draining Machines have two replacements", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
+		{name: "two draining Machines have one replacement when only one Machine is new enough", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := settled(shape{int32(len(c.ages)), "1", "0"})
@@ -97,7 +97,7 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 	}
 }
 
-func TestAReplacementWithAnOldTemplateCountsOnlyAsPartOfTheRollout(t *testing.T) {
+func TestAMachineThatARolloutReplacesIsNotListedAsAReplacement(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 9)
 	w.deletedAgo(w.machines[0].Name, 10)
@@ -117,7 +117,7 @@ func TestAPlanNamesReplacementNodesOnlyForLongDrains(t *testing.T) {
 			t.Errorf("%v replace, next check after %v", p.Replacements, p.RequeueAfter)
 		}
 	})
-	t.Run("the plan names the replacement Node when the drain has lasted for a while (F-57)", func(t *testing.T) {
+	t.Run("the plan names the replacement Node when the drain has lasted for 30 s (F-57)", func(t *testing.T) {
 		w.now = w.now.Add(shortDrain)
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 1 {
 			t.Errorf("%v replace", p.Replacements)
@@ -125,8 +125,8 @@ func TestAPlanNamesReplacementNodesOnlyForLongDrains(t *testing.T) {
 	})
 }
 
-func TestLeavingNodesOfAPlan(t *testing.T) {
-	t.Run("the plan names the Nodes of Machines that are being deleted or in spec.removals as leaving (F-57)", func(t *testing.T) {
+func TestAPlanListsLeavingNodes(t *testing.T) {
+	t.Run("the plan lists as leaving the Nodes of Machines that are being deleted or in spec.removals (F-57)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.aged(100, 90, 80, 70)
 		deleted, listed := w.machines[0], w.machines[1]

@@ -53,7 +53,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			t.Errorf("Message = %q", p.Message)
 		}
 	})
-	t.Run("the message does not name a revision 0 when there is no previous revision (F-55)", func(t *testing.T) {
+	t.Run("the message does not mention revision 0 when there is no previous revision (F-55)", func(t *testing.T) {
 		alone := settled(shape{1, "1", "0"})
 		alone.d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		p := Rollback(alone.d, alone.snapshot().Sets)

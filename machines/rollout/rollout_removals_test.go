@@ -46,7 +46,7 @@ func (w *simulation) expect(t *testing.T, livingA, leavingA, livingB, leavingB i
 }
 
 func TestALargerSizeInARollout(t *testing.T) {
-	t.Run("a larger size does not wait for drains of an earlier smaller size: 10, 5 and 10 create 5 servers at once (MC-17, MCM-7, F-33)", func(t *testing.T) {
+	t.Run("when the size changes from 10 to 5 and back to 10, 5 servers are created at once, while 5 Machines drain (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := settled(shape{10, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -62,7 +62,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 			t.Errorf("one plan creates %d servers, want 5", w.made-made)
 		}
 	})
-	t.Run("a larger size does not wait for a Machine that was deleted by hand (MC-17, F-33)", func(t *testing.T) {
+	t.Run("servers for a larger size are created while a Machine that was deleted by hand still drains (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -72,7 +72,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 4, 1, 3, 0)
 	})
-	t.Run("a larger size does not wait for a Machine that a removal names (MC-17, F-33)", func(t *testing.T) {
+	t.Run("servers for a larger size are created while a Machine that a removal names still drains (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -82,7 +82,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 3, 1, 2, 0)
 	})
-	t.Run("a larger size waits for Machines that the rollout removed, even with surge 0 (MC-17, MCM-7, F-33)", func(t *testing.T) {
+	t.Run("a size raised from 4 to 5 adds only one server while Machines that the rollout removed still drain (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		w.expect(t, 2, 2, 0, 0)
 		w.scale(5)
@@ -91,15 +91,15 @@ func TestALargerSizeInARollout(t *testing.T) {
 	})
 }
 
-func TestMachinesThatARolloutRemovedAreRecorded(t *testing.T) {
+func TestDrainingMachinesThatARolloutRemovedStillCount(t *testing.T) {
 	for name, change := range map[string]func(*simulation){
-		"a pause of the deployment":           func(w *simulation) { w.d.Spec.Paused = true },
-		"a change back to the first template": func(w *simulation) { w.template("A") },
-		"a change to a third template":        func(w *simulation) { w.template("C") },
-		"a change to the strategy OnDelete":   func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
-		"a change to the strategy Recreate":   func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
+		"no server beyond replicas plus surge is created after a pause of the deployment (MC-17, F-33)":           func(w *simulation) { w.d.Spec.Paused = true },
+		"no server beyond replicas plus surge is created after a change back to the first template (MC-17, F-33)": func(w *simulation) { w.template("A") },
+		"no server beyond replicas plus surge is created after a change to a third template (MC-17, F-33)":        func(w *simulation) { w.template("C") },
+		"no server beyond replicas plus surge is created after a change to the strategy OnDelete (MC-17, F-33)":   func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
+		"no server beyond replicas plus surge is created after a change to the strategy Recreate (MC-17, F-33)":   func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
 	} {
-		t.Run("no server beyond replicas plus surge is created after "+name+" (MC-17, F-33)", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			w := midRoll(shape{4, "0", "2"})
 			change(w)
 			w.settle(nothing())
@@ -108,7 +108,7 @@ func TestMachinesThatARolloutRemovedAreRecorded(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the record is written with a set's size, and the next write drops entries of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
+	t.Run("spec.rolloutRemovals is written with a set's size, and the next write drops entries of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestMachinesThatARolloutRemovedAreRecorded(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("Machines being deleted count as removed by the rollout when an older version of drover wrote no record (MC-17, F-33)", func(t *testing.T) {
+	t.Run("Machines being deleted count as removed by the rollout when an older drover wrote no spec.rolloutRemovals (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)
@@ -148,12 +148,12 @@ func TestARolloutKeepsEnoughAvailableMachines(t *testing.T) {
 		// (annotated for deletion). stays lists the available Machines that must not be deleted.
 		notReady, young, marked, stays []int
 	}{
-		{name: "keeps both available Machines when one Machine is not Ready and one is not available yet",
+		{name: "keeps two available Machines when one Machine is not Ready and one is not available yet (MC-16, MCM-8, F-31)",
 			notReady: []int{0}, young: []int{2}, stays: []int{1, 3}},
-		{name: "keeps an available Machine that is annotated for deletion when a NotReady one can be removed",
+		{name: "keeps an available Machine that is annotated for deletion when a NotReady Machine can be removed (MC-16, MCM-8, F-31)",
 			notReady: []int{0, 2}, marked: []int{0, 1}, stays: []int{1, 3}},
 	} {
-		t.Run(tt.name+" (MC-16, MCM-8, F-31)", func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			w := settled(shape{4, "1", "0"})
 			all := slices.Clone(w.machines)
 			w.d.Spec.MinReadySeconds = new(int32(30))

@@ -187,7 +187,7 @@ func (r *run) scatter() {
 }
 
 func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
-	t.Run("Machines stay within surge and availability, and the rollout completes (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
+	t.Run("the number of Machines stays within maxSurge and maxUnavailable, and the rollout completes (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
 }
 
 func anyOrder(t *testing.T) {

@@ -45,7 +45,7 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 	})
 }
 
-func TestConditionsOfADeployment(t *testing.T) {
+func TestStatusOfADeployment(t *testing.T) {
 	t.Run("Progressing and Available are True for a complete deployment (MC-27)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		p, _ := w.plan()
@@ -56,7 +56,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Available is %+v", c)
 		}
 	})
-	t.Run("Progressing is False at the deadline of a stuck rollout, and reports its completion later (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
+	t.Run("Progressing is False at the deadline of a stuck rollout, and shows later that the rollout is complete (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
 		w.broken["B"] = true
 		w.template("B")
@@ -114,7 +114,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Progressing is %+v, wrote changes: %v", c, wrote)
 		}
 	})
-	t.Run("a Ready Machine counts as available after minReadySeconds (MC-37, MCM-22a)", func(t *testing.T) {
+	t.Run("a Machine does not count as available before it has been Ready for minReadySeconds (MC-37, MCM-22a)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		n := int32(30)
 		w.d.Spec.MinReadySeconds = &n

@@ -8,7 +8,7 @@ import (
 )
 
 func TestASmallerSizeUnderOnDelete(t *testing.T) {
-	t.Run("a smaller size removes old Machines first: from 12 to 6 with 9 old and 3 current ones (MC-28, F-30)", func(t *testing.T) {
+	t.Run("a size lowered from 12 to 6 removes 6 of 9 Machines with the old template, and none of 3 current Machines (MC-28, F-30)", func(t *testing.T) {
 		w := settled(shape{12, "1", "0"})
 		w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		w.template("B")
@@ -32,7 +32,7 @@ func TestASetGrowsAfterAnotherHasShrunk(t *testing.T) {
 		"under OnDelete, the current set grows only when the old set has deleted its surplus Machines (MCM-70)": func(w *simulation) {
 			w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		},
-		"while paused, the active set grows only when another set has deleted its surplus Machines (MCM-70)": func(w *simulation) {
+		"while the deployment is paused, the newest set grows only when the old set has deleted its surplus Machines (MCM-70)": func(w *simulation) {
 			w.d.Spec.Paused = true
 		},
 	} {
@@ -57,7 +57,7 @@ func TestASetGrowsAfterAnotherHasShrunk(t *testing.T) {
 }
 
 func TestRecreateUnderAStaleCache(t *testing.T) {
-	t.Run("Recreate waits until the old set reports that it has no Machine (MCM-19, F-32)", func(t *testing.T) {
+	t.Run("the new set gets Machines only after the old set has reported that it has none (MCM-19, F-32)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		w.d.Spec.Strategy.Type = v1alpha1.Recreate
 		w.template("B")

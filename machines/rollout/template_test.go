@@ -33,23 +33,23 @@ func raw(doc string) func(*v1alpha1.MachineTemplateSpec) {
 func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 	type change = func(*v1alpha1.MachineTemplateSpec)
 	same := map[string]change{
-		"the order of keys":     raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack"}`),
-		"whitespace":            raw("{ \"cloudProvider\":\"openstack\",\n\"cloudProviderSpec\":{\"flavor\":\"m1.small\",\"tags\":{\"team\":\"a\"},\"image\":\"Ubuntu\"}}"),
-		"null and empty values": raw(`{"cloudProvider":"openstack","network":{},"overwriteCloudConfig":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","region":"","securityGroups":[],"rootDiskSizeGB":null}}`),
-		"nested empty values":   raw(`{"cloudProvider":"openstack","network":{"dns":{"servers":[]}},"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu"}}`),
-		"the hash label":        func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels[v1alpha1.LabelTemplateHash] = "x" },
-		"a creation time":       func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.CreationTimestamp = &metav1.Time{} },
-		"empty maps": func(t *v1alpha1.MachineTemplateSpec) {
+		"a template that differs only in the order of keys causes no rollout (MC-19, CAPI-53)":     raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack"}`),
+		"a template that differs only in whitespace causes no rollout (MC-19, CAPI-53)":            raw("{ \"cloudProvider\":\"openstack\",\n\"cloudProviderSpec\":{\"flavor\":\"m1.small\",\"tags\":{\"team\":\"a\"},\"image\":\"Ubuntu\"}}"),
+		"a template that differs only in null and empty values causes no rollout (MC-19, CAPI-53)": raw(`{"cloudProvider":"openstack","network":{},"overwriteCloudConfig":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","region":"","securityGroups":[],"rootDiskSizeGB":null}}`),
+		"a template that differs only in nested empty values causes no rollout (MC-19, CAPI-53)":   raw(`{"cloudProvider":"openstack","network":{"dns":{"servers":[]}},"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu"}}`),
+		"a template that differs only in the hash label causes no rollout (MC-19, CAPI-53)":        func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels[v1alpha1.LabelTemplateHash] = "x" },
+		"a template that differs only in a creation time causes no rollout (MC-19, CAPI-53)":       func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.CreationTimestamp = &metav1.Time{} },
+		"a template that differs only in empty maps causes no rollout (MC-19, CAPI-53)": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Metadata.Annotations = map[string]string{}
 			t.Spec.Taints = []corev1.Taint{}
 		},
-		"the use of the former field name providerConfig": func(t *v1alpha1.MachineTemplateSpec) {
+		"a template that differs only in the use of the former field name providerConfig causes no rollout (MC-19, CAPI-53)": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.ProviderConfig = &v1alpha1.ProviderSpec{Value: t.Spec.ProviderSpec.Value}
 			t.Spec.ProviderSpec = v1alpha1.ProviderSpec{}
 		},
 	}
 	for name, c := range same {
-		t.Run("a template that differs only in "+name+" causes no rollout (MC-19, CAPI-53)", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if !TemplatesEqual(template(), template(c)) || !TemplatesEqual(template(c), template()) {
 				t.Error("TemplatesEqual() = false, want true")
 			}
@@ -63,22 +63,22 @@ func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 		})
 	}
 	others := map[string]change{
-		"the flavor":                   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
-		"an additional empty tag":      raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
-		"a field with the value false": raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","trustDevicePath":false}}`),
-		"the kubelet version":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
-		"a label":                      func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
-		"an annotation":                func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Annotations = map[string]string{"x": "y"} },
-		"an empty node label":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.Labels = map[string]string{"role": ""} },
-		"a taint": func(t *v1alpha1.MachineTemplateSpec) {
+		"a template that differs in the flavor causes a rollout (MC-18)":                   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
+		"a template that differs in an additional empty tag causes a rollout (MC-18)":      raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
+		"a template that differs in a field with the value false causes a rollout (MC-18)": raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","trustDevicePath":false}}`),
+		"a template that differs in the kubelet version causes a rollout (MC-18)":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
+		"a template that differs in a label causes a rollout (MC-18)":                      func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
+		"a template that differs in an annotation causes a rollout (MC-18)":                func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Annotations = map[string]string{"x": "y"} },
+		"a template that differs in an empty node label causes a rollout (MC-18)":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.Labels = map[string]string{"role": ""} },
+		"a template that differs in a taint causes a rollout (MC-18)": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}}
 		},
-		"the MachineClass": func(t *v1alpha1.MachineTemplateSpec) {
+		"a template that differs in the MachineClass causes a rollout (MC-18)": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "b"}}}
 		},
 	}
 	for name, c := range others {
-		t.Run("a template that differs in "+name+" causes a rollout (MC-18)", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if TemplatesEqual(template(), template(c)) {
 				t.Error("TemplatesEqual() = true, want false")
 			}

@@ -31,7 +31,7 @@ func TestASetWithAnInvalidDeletePolicyOrSelectorIsRefused(t *testing.T) {
 	})
 }
 
-func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
+func TestWhatASetCreatesDuringAndAfterAnAPIServerOutage(t *testing.T) {
 	type fixture struct {
 		r     *Reconciler
 		calls *int

@@ -37,7 +37,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 			t.Errorf("%d Machines are expected, want 3", n)
 		}
 	})
-	t.Run("a create call with an unknown outcome counts as a Machine until the Machine has been looked up (MC-34)", func(t *testing.T) {
+	t.Run("a Machine whose create call has an unknown outcome is counted until a lookup does not find it (MC-34)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
 		if err := r.machines.create(t.Context(), testSet(1), 1); err == nil {
 			t.Error("create() returned no error")
@@ -53,7 +53,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 			t.Errorf("%d Machines are expected after the lookup, want 0", n)
 		}
 	})
-	t.Run("before its first create, a new leader counts a Machine of the previous leader that its cache lacks (CAPI-20)", func(t *testing.T) {
+	t.Run("before its first create, a new leader counts the previous leader's Machine although its cache lacks it (CAPI-20)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		wanted := testSet(2)
 		for _, o := range []client.Object{wanted, newMachine(wanted, "early")} {
@@ -94,7 +94,7 @@ func TestNewMachinesRecordTheProjectOfTheirServers(t *testing.T) {
 	})
 }
 
-func TestANewMachineTakesNoGuardedFieldFromItsTemplate(t *testing.T) {
+func TestWhatANewMachineTakesFromItsTemplate(t *testing.T) {
 	set := testSet(1)
 	set.Spec.Template.Metadata.Annotations = map[string]string{"a": "b"}
 	for _, key := range v1alpha1.GuardedAnnotations {
@@ -114,7 +114,7 @@ func TestANewMachineTakesNoGuardedFieldFromItsTemplate(t *testing.T) {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}
 	})
-	t.Run("the Machine has every annotation of the template except the guarded ones (F-5)", func(t *testing.T) {
+	t.Run("the Machine has every annotation of the template except those that need a special permission (F-5)", func(t *testing.T) {
 		if len(m.Annotations) != 1 || m.Annotations["a"] != "b" {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}

@@ -23,7 +23,7 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 		remove   []string
 	}{
 		"creates the Machines that are missing (MC-32)":                             {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
-		"does not count a Machine that is being deleted (MC-33)":                    {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
+		"creates a replacement while a Machine is being deleted (MC-33)":            {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
 		"deletes the Machine without a Node first (MC-36)":                          {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
 		"deletes a Machine in spec.removals and creates none for it (CA-C88)":       {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
 		"replaces a Machine in spec.removals when the size is unchanged (MCM-30)":   {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
@@ -33,7 +33,7 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: "a", UID: "a"}}
 			return s
 		}(), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
-		"keeps a Machine when a removal has its name but another UID": {func() *v1alpha1.MachineSet {
+		"keeps a Machine when an entry of spec.removals has the Machine's name but another UID": {func() *v1alpha1.MachineSet {
 			s := listing(testSet(1), "a")
 			s.Spec.Removals[0].UID = "former"
 			return s
@@ -95,16 +95,16 @@ func TestASizeThatAClientRemovedFromTheSpecIsRestoredAsTheNumberOfMachines(t *te
 	}
 }
 
-func TestASetThatReleasedMachinesCreatesOthersUpToTheRunawayLimit(t *testing.T) {
+func TestHowManyMachinesASetCreatesWhenItHasReleasedOthers(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"creates all Machines of a new set (MCM-35)":                                                                 {100, 100, 0, 100},
-		"creates all Machines again after each was released once (MCM-35)":                                           {100, 100, 100, 100},
-		"creates a Machine when the number of released Machines is just below the limit (MCM-35)":                    {1, 1, 11, 1},
-		"creates no Machine when the number of released Machines is the limit (MCM-35)":                              {1, 1, 12, 0},
-		"creates no Machine when the number of released Machines is above the limit (MCM-35)":                        {1, 1, 50, 0},
-		"creates only some of the missing Machines when more would exceed the limit (MCM-35)":                        {20, 20, 45, 5},
-		"creates a Machine in a set of size 1 that has released three Machines (MCM-35)":                             {1, 1, 3, 1},
-		"creates the missing Machines when they, the living and the released Machines just reach the limit (MCM-35)": {2, 10, 20, 2},
+		"a new set creates all its Machines (MCM-35)":                                                                       {100, 100, 0, 100},
+		"a set that has released each of its Machines once creates all of them again (MCM-35)":                              {100, 100, 100, 100},
+		"a set of size 1 that has released 11 Machines, just below the runaway limit, creates another (MCM-35)":             {1, 1, 11, 1},
+		"a set of size 1 that has released 12 Machines, the runaway limit, creates no other (MCM-35)":                       {1, 1, 12, 0},
+		"a set of size 1 that has released 50 Machines, above the runaway limit, creates no other (MCM-35)":                 {1, 1, 50, 0},
+		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                 {20, 20, 45, 5},
+		"a set of size 1 that has released three Machines creates another (MCM-35)":                                         {1, 1, 3, 1},
+		"a set creates its missing Machines when they bring living and released ones exactly to the runaway limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)
@@ -115,7 +115,7 @@ func TestASetThatReleasedMachinesCreatesOthersUpToTheRunawayLimit(t *testing.T) 
 	}
 }
 
-func TestASetCreatesMachinesOnlyWhileItIsNotFrozen(t *testing.T) {
+func TestAFrozenSetDeletesButCreatesNoMachines(t *testing.T) {
 	frozen := func(replicas int32) *v1alpha1.MachineSet {
 		s := testSet(replicas)
 		s.Labels = map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen}
@@ -124,17 +124,17 @@ func TestASetCreatesMachinesOnlyWhileItIsNotFrozen(t *testing.T) {
 	decided := func(s *v1alpha1.MachineSet, machines ...*v1alpha1.Machine) decision {
 		return decide(observe(s, machines, s.Spec.Removals, unconfirmed{}, start))
 	}
-	t.Run("creates no Machine while the set is frozen, although two are missing (MCM-70)", func(t *testing.T) {
+	t.Run("a frozen set creates no Machine although two are missing (MCM-70)", func(t *testing.T) {
 		if d := decided(frozen(3), machine("a", 1)); d.create != 0 || d.wanted != 3 {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("creates the missing Machines when the set is no longer frozen (MCM-71)", func(t *testing.T) {
+	t.Run("a set that is no longer frozen creates the missing Machines (MCM-71)", func(t *testing.T) {
 		if d := decided(testSet(3), machine("a", 1)); d.create != 2 {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("creates Machines when the freeze label has another value (MCM-78)", func(t *testing.T) {
+	t.Run("a set is not frozen, and creates Machines, when its freeze label has the value true instead of True (MCM-78)", func(t *testing.T) {
 		s := frozen(3)
 		s.Labels[v1alpha1.LabelFreeze] = "true"
 		if d := decided(s, machine("a", 1)); d.create != 2 {

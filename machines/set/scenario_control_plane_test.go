@@ -57,7 +57,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 		}
 		await(t, c, "many", 40)
 	})
-	t.Run("deletes the Machine in spec.removals, and restores spec.replicas after a client dropped it (CA-C88)", func(t *testing.T) {
+	t.Run("deletes the Machine in spec.removals, and restores spec.replicas after a client removed the field (CA-C88)", func(t *testing.T) {
 		victim := machinesOf(t, c, "many")[7]
 		patch(t, c, "many", fmt.Sprintf(`{"spec":{"replicas":39,"removals":[{"name":%q,"uid":%q,"time":%q}]}}`,
 			victim.Name, victim.UID, metav1.Now().UTC().Format(time.RFC3339)))
@@ -74,7 +74,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 		})
 		await(t, c, "many", 39)
 	})
-	t.Run("restores spec.placeholderSeries after a client dropped it (F-5)", func(t *testing.T) {
+	t.Run("restores spec.placeholderSeries after a client removed the field (F-5)", func(t *testing.T) {
 		patch(t, c, "many", `{"spec":{"placeholderSeries":4}}`)
 		eventually(t, "the series in the status", func() (string, bool) {
 			n := get(t, c, "many").Status.LastPlaceholderSeries
@@ -103,9 +103,9 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 // These rules do not depend on the real API server, so they run in memory and in virtual time.
 func TestASetFollowsItsSpec(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, client.Client){
-		"restores an entry of spec.removals that a client dropped, and deletes the Machine that it names (F-5)":                  droppedRemoval,
-		"counts ready and available Machines by their Nodes and minReadySeconds (MC-37, MCM-22a)":                                followsNodes,
-		"replaces Machines that it released because their labels were removed, but only up to the runaway limit (MCM-35, MC-30)": released,
+		"restores an entry that a client removed from spec.removals, and deletes the Machine that the entry names (F-5)":       droppedRemoval,
+		"counts ready and available Machines by their Nodes and minReadySeconds (MC-37, MCM-22a)":                              followsNodes,
+		"replaces Machines that left the set when their labels were removed, but only up to the runaway limit (MCM-35, MC-30)": released,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHandover(t, "", func(h *handover) {

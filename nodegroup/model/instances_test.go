@@ -116,7 +116,7 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsNotShownAgainAfterTheAutoscalerActedOnIt(t *testing.T) {
+func TestAnErrorThatTheAutoscalerHasActedOnIsHiddenUntilTheNextFailure(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 1, 5)
 	m := p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))

@@ -178,17 +178,17 @@ func TestWhichDeploymentsAreListedAsNodeGroups(t *testing.T) {
 	}
 }
 
-func TestWhichRolloutsKeepReplicasWithoutAMachine(t *testing.T) {
+func TestWhichRolloutsMayLeaveReplicasWithoutAMachine(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(d *v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"a rolling update keeps replicas without a Machine", func(*v1alpha1.MachineDeployment) {}, true},
-		{"the strategy OnDelete keeps no replicas without a Machine", func(d *v1alpha1.MachineDeployment) {
+		{"a rolling update may leave replicas without a Machine for some time", func(*v1alpha1.MachineDeployment) {}, true},
+		{"a rollout with the strategy OnDelete does not leave replicas without a Machine", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"a paused rollout keeps no replicas without a Machine", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
+		{"a paused rollout does not leave replicas without a Machine", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()

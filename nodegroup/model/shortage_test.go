@@ -73,7 +73,7 @@ func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 	if got := shown(s); got != pools.MachineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
-	t.Run("the error stays until the next attempt, even after the back-off (CA-C49)", func(t *testing.T) {
+	t.Run("the error is still shown after the end of the back-off, until the next attempt (CA-C49)", func(t *testing.T) {
 		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
 			if got := shown(s.Apply(nil, pools.Noon.Add(later))); got != pools.MachineID(p, "a-2")+" " {
 				t.Errorf("CA-C49 after %s it is shown for %q", later, got)

@@ -179,7 +179,7 @@ func (c *churn) everything(d Discovery) *Snapshot {
 // TestASnapshotDoesNotDependOnTheOrderOfEvents checks that a snapshot that was updated event by event equals one that is built
 // from all objects.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
-	t.Run("a snapshot updated event by event equals one built at once, even when events are late or lost (CA-C115)", func(t *testing.T) {
+	t.Run("a snapshot updated event by event equals one built from scratch, even when events are late or lost (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}

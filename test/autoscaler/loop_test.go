@@ -145,7 +145,7 @@ func unschedulable(name, cpu string) *corev1.Pod {
 	return p
 }
 
-func TestTheFirstLoopCallsForNodeAndTheGPUMethodsBeforeRefresh(t *testing.T) {
+func TestTheFirstLoopCallsNodeGroupForNodeAndGPUMethodsBeforeRefresh(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, _ := started(t, g, readyOf("n1", "g").Node, readyOf("foreign", "").Node)
 	loop(t, a)
@@ -167,7 +167,7 @@ func TestTheFirstLoopCallsForNodeAndTheGPUMethodsBeforeRefresh(t *testing.T) {
 	}
 }
 
-func TestTheLoopEndsAfterAFailedRefresh(t *testing.T) {
+func TestALoopMakesNoFurtherCallAfterAFailedRefresh(t *testing.T) {
 	g := &oneGroup{refreshes: status.Error(codes.Unavailable, "away")}
 	a, _ := started(t, g)
 	if _, err := a.RunOnce(t.Context()); err == nil {

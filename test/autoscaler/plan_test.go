@@ -69,7 +69,7 @@ func scaleUp(v *View, m *memory) *Increase {
 	return &best.increases(map[string]int{best.group.ID: best.group.Target})[0]
 }
 
-func TestWhichGroupAScaleUpGrows(t *testing.T) {
+func TestWhichGroupGrowsInAScaleUp(t *testing.T) {
 	tainted := groupNamed("tainted", 0, 0, 5)
 	tainted.Template = tainted.Template.DeepCopy()
 	tainted.Template.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
@@ -84,15 +84,15 @@ func TestWhichGroupAScaleUpGrows(t *testing.T) {
 		view View
 		want string
 	}{
-		"no group grows when no pod is pending":                                           {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
-		"the group grows by as many nodes as first-fit packing of the pending pods needs": {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
-		"the group does not grow beyond its maximum":                                      {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
-		"the second group grows when the first group is at its maximum":                   {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
-		"no group grows for a pod that is larger than any node":                           {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
-		"a group does not grow for a pod that does not tolerate its taint":                {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
-		"the group that matches the node selector grows":                                  {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
-		"the group with smaller nodes grows when either group would need one node":        {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
-		"a group without a template does not grow":                                        {View{Groups: []GroupView{noTemplate}, Pending: podsOf(1, "1")}, ""},
+		"no group grows when no pod is pending":                                                 {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
+		"the group grows by as many nodes as first-fit packing of the pending pods needs":       {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
+		"the group does not grow beyond its maximum":                                            {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
+		"the second group grows when the first group is at its maximum":                         {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"no group grows for a pod that is larger than any node":                                 {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
+		"a group does not grow for a pod that does not tolerate the taint of the group's nodes": {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
+		"the group that matches the node selector grows":                                        {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
+		"the group with smaller nodes grows when either group would need one node":              {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"a group without a template does not grow":                                              {View{Groups: []GroupView{noTemplate}, Pending: podsOf(1, "1")}, ""},
 		"the group grows only by the nodes for the pods that do not fit on ready nodes": {
 			View{Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{readyOf("n1", "a")}, Pending: podsOf(3, "1")}, "a+1"},
 	} {
@@ -145,8 +145,8 @@ func TestWhichNodesAreUnneeded(t *testing.T) {
 		pending  []*corev1.Pod
 		want     []string
 	}{
-		"an empty node is unneeded":                                                            {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
-		"nodes are unneeded only down to the minimum of their group":                           {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"an empty node is unneeded": {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
+		"only as many nodes are unneeded as their group has above its minimum":                 {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
 		"no node is unneeded when removals in progress already bring its group to the minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
 		"a node whose utilization is above the threshold is needed":                            {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
 		"a node is unneeded when its pods fit on another node":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},

@@ -109,7 +109,7 @@ func TestZeroOrMaxNodeScaling(t *testing.T) {
 			w.neverAbove(1)
 		})
 	})
-	t.Run("a group with zeroormaxnodescaling goes to its maximum at once and never shrinks when drover passes it on (CA-C95)", func(t *testing.T) {
+	t.Run("a group with zeroormaxnodescaling grows to its maximum at once and never shrinks when drover passes the option on (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})

@@ -35,7 +35,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 
 func TestNodesThatAreNeverInitialized(t *testing.T) {
 	t.Parallel()
-	t.Run("uninitialized nodes cause no endless requests for nodes and no deletion of working nodes (F-47)", func(t *testing.T) {
+	t.Run("the autoscaler does not request nodes without end, and working nodes stay (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.controller.dead = true

@@ -75,7 +75,7 @@ func TestTheSizeFollowsTheDemand_CA_C58(t *testing.T) {
 
 // The numbers of calls in a steady loop are those of cluster-autoscaler itself: 2 + 3G + 5N + 7U calls for G groups, N
 // nodes in groups and U nodes without a group.
-func TestASteadyLoopMakesAsManyCallsAsTheRealAutoscaler(t *testing.T) {
+func TestALoopWithoutChangesMakesAsManyCallsAsTheRealAutoscaler(t *testing.T) {
 	inWorld(t, func(w *world) {
 		withThreeBusyNodes(w, pool{})
 		foreign := readyOf("foreign", "").Node

@@ -63,11 +63,11 @@ func TestHealthyNodesStayWhateverTheirProviderID(t *testing.T) {
 	}
 }
 
-func TestCallsThatReachAnotherService(t *testing.T) {
+func TestLoopsWhileAnotherServiceAnswersAtDroversAddress(t *testing.T) {
 	t.Parallel()
 	// The other service at drover's address speaks HTTP/2 and answers 404, because it does not have the path. gRPC reports
 	// such an answer as Unimplemented.
-	t.Run("the autoscaler ends each loop after Refresh, and requests no node twice once drover answers again", func(t *testing.T) {
+	t.Run("each loop ends after Refresh, and the autoscaler requests no node twice once drover answers again", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
 			p.pods = 5

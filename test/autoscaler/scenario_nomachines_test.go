@@ -16,7 +16,7 @@ func noMachines(r *http.Request) bool {
 
 func TestReplicasWithoutMachinesAreRemoved(t *testing.T) {
 	t.Parallel()
-	t.Run("the autoscaler reverts a scale-up once when no Machine can be created, and repeats it later (CA-C39, CA-C84)", func(t *testing.T) {
+	t.Run("when no Machine can be created, the autoscaler reverts its scale-up exactly once, and scales up again later (CA-C39, CA-C84)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.drovers[0].refuses.Store(noMachines)
@@ -38,8 +38,8 @@ func TestReplicasWithoutMachinesAreRemoved(t *testing.T) {
 		})
 	})
 	for name, fault := range map[string]func(string, int) outcome{
-		"the autoscaler removes each replica without a Machine once (CA-C72)": func(string, int) outcome { return carriedOut },
-		"the autoscaler removes each replica without a Machine once although the first responses are lost (CA-C72)": func(m string, n int) outcome {
+		"the autoscaler lowers the size by exactly the replicas without Machines (CA-C72)": func(string, int) outcome { return carriedOut },
+		"the autoscaler lowers the size by exactly the replicas without Machines although responses to DeleteNodes are lost (CA-C72)": func(m string, n int) outcome {
 			if m == "NodeGroupDeleteNodes" && n <= 3 {
 				return lost
 			}
@@ -74,9 +74,9 @@ func TestReplicasWithoutMachinesAreRemoved(t *testing.T) {
 	}
 }
 
-func TestARevertedScaleUpStopsAtTheMinimum(t *testing.T) {
+func TestRevertingAScaleUpKeepsTheMinimumSize(t *testing.T) {
 	t.Parallel()
-	t.Run("the size does not fall below the minimum, and meets the demand once servers become nodes (CA-C87)", func(t *testing.T) {
+	t.Run("reverting a scale-up keeps the size at the minimum or above, and the size meets the demand once servers become nodes (CA-C87)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Two nodes exist while the minimum is three; the server of the third Machine never
 			// becomes a node.
@@ -106,7 +106,7 @@ func TestARevertedScaleUpStopsAtTheMinimum(t *testing.T) {
 	})
 }
 
-func TestAGroupThatIsNotListedForAWhile(t *testing.T) {
+func TestAGroupThatTheAutoscalerDoesNotSeeForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, c := range some(map[string]struct {
 		leave, come func(d *v1alpha1.MachineDeployment)

@@ -16,7 +16,7 @@ func lostFrom(first int) func(n int) bool { return func(n int) bool { return n >
 
 func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
-	t.Run("a reverted scale-up deletes no registered node, and lowers the size once (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
+	t.Run("when one of four new servers never becomes a node, at most its replica is removed, and no registered node (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})
@@ -35,7 +35,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			w.neverAbove(7)
 		})
 	})
-	t.Run("the size stays bounded while no server becomes a node, and meets the demand afterwards (CA-C89)", func(t *testing.T) {
+	t.Run("while no new server becomes a node, the size stays between 3 and 7, and it meets the demand of 5 pods afterwards (CA-C89)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 5
@@ -48,7 +48,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("a server stays when its node registers while the autoscaler removes the instance (CA-C70)", func(t *testing.T) {
+	t.Run("a server is not deleted when its node registers just before the DeleteNodes call for it is carried out (CA-C70)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 4
@@ -108,7 +108,7 @@ func (w *world) lateJoin(p *pool) {
 
 func TestACloudWithoutCapacity(t *testing.T) {
 	t.Parallel()
-	t.Run("a second group grows instead of a group without capacity, which returns to its previous size (CA-C69)", func(t *testing.T) {
+	t.Run("when the cloud has no capacity for a group, another group grows, and the first group returns to its old size (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{quota: 3})
 			other := w.pool(pool{name: "b"}, 0, 0, 10)

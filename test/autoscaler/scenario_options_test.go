@@ -10,11 +10,11 @@ import (
 // withOption holds an annotation that sets an option of a group. The autoscaler's startup time for such a group is zero.
 var withOption = map[string]string{"cluster.k8s.io/autoscaling-options-scaledownunneededtime": "10m"}
 
-func TestSlowStartsInGroupsWithOptionsOfTheirOwn(t *testing.T) {
+func TestNodesThatAreNotReadyInGroupsWithAndWithoutAutoscalingOptions(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{
-		"no node is requested twice while the nodes of a group without options start (CA-C90)":      nil,
-		"no node is requested twice while the nodes of a group with an option start (CA-C94, F-48)": withOption,
+		"no node is requested twice while the nodes of a group without autoscaling options start (CA-C90)":      nil,
+		"no node is requested twice while the nodes of a group with an autoscaling option start (CA-C94, F-48)": withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -26,7 +26,7 @@ func TestSlowStartsInGroupsWithOptionsOfTheirOwn(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a node that was Running stays in its group when it becomes NotReady (CA-C94, F-48)", func(t *testing.T) {
+	t.Run("drover still reports a node as a member of its group when the node becomes NotReady (CA-C94, F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			m := w.machinesOf(p)[0]
@@ -37,7 +37,7 @@ func TestSlowStartsInGroupsWithOptionsOfTheirOwn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a node stays when its start completes while the autoscaler removes it as never started (CA-C70, F-48)", func(t *testing.T) {
+	t.Run("a node is not deleted when its start completes just before the DeleteNodes call for it is carried out (CA-C70, F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true
@@ -58,7 +58,7 @@ func TestSlowStartsInGroupsWithOptionsOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
+func TestNodesThatNeverStartInAGroupWithAutoscalingOptions(t *testing.T) {
 	t.Parallel()
 	t.Run("the autoscaler gives up nodes that never start, and deletes no working node (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
@@ -76,7 +76,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("the autoscaler gives up a node that never starts together with a server that never joins (F-48)", func(t *testing.T) {
+	t.Run("the autoscaler gives up both a node that never starts and a server that never joins the cluster (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption, lost: func(n int) bool { return n == 4 }})
 			w.controller.dead = true
@@ -96,7 +96,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("a group whose nodes never start keeps at least its minimum, and other groups scale (F-48)", func(t *testing.T) {
+	t.Run("the size of a group whose nodes never start stays at its minimum or above, and another group scales afterwards (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", pods: 3, annotations: withOption}, 3, 3, 5)
 			other := w.pool(pool{name: "b"}, 0, 0, 5)
@@ -113,7 +113,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.until(calm, "two nodes of the other group run", func() bool { return w.settled(other, 2) })
 		})
 	})
-	t.Run("a rollout that waits for a node that never starts keeps the three pods of its group running (F-48)", func(t *testing.T) {
+	t.Run("the three pods of a group keep running while its rollout waits for a new node that never starts (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true

@@ -21,7 +21,7 @@ func TestRestartsDuringScaling(t *testing.T) {
 			w.neverAbove(5)
 		})
 	})
-	t.Run("only the named nodes are deleted when drover restarts while nodes are being removed (CA-C05)", func(t *testing.T) {
+	t.Run("only the nodes that the autoscaler has named are deleted when drover restarts during their removal (CA-C05)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 10 * time.Minute})
 			p.pods = 1
@@ -39,8 +39,8 @@ func TestRestartsDuringScaling(t *testing.T) {
 		guard time.Duration
 		peak  int
 	}{
-		"a restarted autoscaler requests upcoming nodes again without the restart guard, and removes the excess (CA-C05)": {0, 7},
-		"a restarted autoscaler requests no node twice with the restart guard (CA-C05)":                                   {15 * time.Minute, 5},
+		"without --restart-guard, a restarted autoscaler requests the upcoming nodes twice, and removes the excess (CA-C05)": {0, 7},
+		"with --restart-guard, a restarted autoscaler requests no node twice (CA-C05)":                                       {15 * time.Minute, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -96,13 +96,13 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 		// short is true when a loop follows immediately after a loop that changed something, as in cluster-autoscaler.
 		short bool
 	}{
-		"no request is lost when drover fails over between NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                          {"NodeGroups", time.Second, false},
-		"no request is lost when drover fails over between IncreaseSize and TargetSize (CA-C36, CA-C58)":                              {"NodeGroupIncreaseSize", 200 * time.Millisecond, false},
-		"no request is lost when drover fails over between IncreaseSize and the next loop, which follows at once (CA-C36, CA-C58)":    {"NodeGroupIncreaseSize", time.Second, true},
-		"no request is lost when drover fails over between IncreaseSize and the next loop, and watches are 2 s late (CA-C36, CA-C58)": {"NodeGroupIncreaseSize", 2 * time.Second, true},
-		"no request is lost when drover fails over between DeleteNodes and TargetSize (CA-C76)":                                       {"NodeGroupDeleteNodes", time.Second, false},
-		"no request is lost when drover fails over between DeleteNodes and the next loop, which follows at once (CA-C76)":             {"NodeGroupDeleteNodes", 2 * time.Second, true},
-		"no request is lost when drover fails over before the first call (CA-C06)":                                                    {"", time.Second, true},
+		"no request is lost in a failover between the calls NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                                   {"NodeGroups", time.Second, false},
+		"no request is lost in a failover between the calls IncreaseSize and TargetSize (CA-C36, CA-C58)":                                       {"NodeGroupIncreaseSize", 200 * time.Millisecond, false},
+		"no request is lost in a failover between the call IncreaseSize and the autoscaler's next loop, which follows at once (CA-C36, CA-C58)": {"NodeGroupIncreaseSize", time.Second, true},
+		"no request is lost when a replica with late watches takes over between IncreaseSize and the autoscaler's next loop (CA-C36, CA-C58)":   {"NodeGroupIncreaseSize", 2 * time.Second, true},
+		"no request is lost in a failover between the calls DeleteNodes and TargetSize (CA-C76)":                                                {"NodeGroupDeleteNodes", time.Second, false},
+		"no request is lost in a failover between the call DeleteNodes and the autoscaler's next loop, which follows at once (CA-C76)":          {"NodeGroupDeleteNodes", 2 * time.Second, true},
+		"no request is lost in a failover before the autoscaler's next call (CA-C06)":                                                           {"", time.Second, true},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -126,7 +126,7 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 			})
 		})
 	}
-	t.Run("the autoscaler requests nodes at most twice behind a load balancer that alternates between replicas", func(t *testing.T) {
+	t.Run("the autoscaler requests each node at most twice when a load balancer alternates between drover's replicas", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.clientOptions.NoFrequentLoops = false
 			p := withThreeBusyNodes(w, pool{})

@@ -135,9 +135,9 @@ func (w *world) deleteOld(p *pool) {
 	}
 }
 
-func TestNodesAndSizesThatSeveralClientsChange(t *testing.T) {
+func TestUsersAndTheAutoscalerChangeTheSameGroup(t *testing.T) {
 	t.Parallel()
-	t.Run("nodes that drain since a user lowered the size are not part of the size, so 2 new pods add exactly 2 nodes (CA-C31, CA-C32)", func(t *testing.T) {
+	t.Run("after a user has lowered the size, draining nodes do not count in it, so two new pods add exactly two nodes (CA-C31, CA-C32)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 4 * time.Minute, drain: time.Hour})
 			p.pods = 5
@@ -155,7 +155,7 @@ func TestNodesAndSizesThatSeveralClientsChange(t *testing.T) {
 			w.endsAt(p, 7)
 		})
 	})
-	t.Run("when a user deletes a Machine, drover replaces it, and the autoscaler adds at most one node more", func(t *testing.T) {
+	t.Run("when a user deletes a Machine, drover replaces it, and the autoscaler adds at most one more node", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 30 * time.Minute})
 			w.checker.excused = true

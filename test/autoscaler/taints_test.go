@@ -87,8 +87,8 @@ func TestWhichStartingNodesAreCandidatesForRemoval(t *testing.T) {
 		ordered bool
 		want    int
 	}{
-		"a node with the startup taint that this autoscaler process requested is not a candidate for removal":   {true, 0},
-		"a node with the startup taint that this autoscaler process did not request is a candidate for removal": {false, 1},
+		"a node that this autoscaler process requested is not a candidate for removal while it has the startup taint":   {true, 0},
+		"a node that this autoscaler process did not request is a candidate for removal while it has the startup taint": {false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{withTaints("n", startupTaint)}}

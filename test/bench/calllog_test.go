@@ -192,11 +192,11 @@ func TestTheIdleTimeIsTheTimeWithoutACallInFlight(t *testing.T) {
 		calls        cloudCalls
 		sum, longest time.Duration
 	}{
-		"the idle time is 0 without calls":                                                                  {},
-		"the idle time is 0 with one call":                                                                  {calls: cloudCalls{at(3, 5)}},
-		"the idle time is 0 when a call begins at the moment at which the previous call ends":               {calls: cloudCalls{at(0, 2), at(2, 4)}},
-		"the idle time is the sum of two gaps, and the longer gap is reported as the longest":               {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
-		"gaps between short calls do not count while a longer call is in flight, but the gap after it does": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
+		"the idle time is 0 without calls":                                                    {},
+		"the idle time is 0 with one call":                                                    {calls: cloudCalls{at(3, 5)}},
+		"the idle time is 0 when a call begins at the moment at which the previous call ends": {calls: cloudCalls{at(0, 2), at(2, 4)}},
+		"the idle time is the sum of two gaps, and the longer gap is reported as the longest": {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
+		"a gap between two calls counts only when no longer call is in flight during the gap": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if sum, longest := tc.calls.idle(); sum != tc.sum || longest != tc.longest {

@@ -16,19 +16,19 @@ import (
 // drover is not running, runs a pod, reboots, is drained under a disruption budget, and is deleted. In the last subtest
 // the servers cannot become nodes, and conditions of their Machines name the causes.
 func TestVirtualMachinesBootAndBecomeNodes(t *testing.T) {
-	t.Run("a server joins and leaves the cluster with cloud-init, the metadata service, the newest kubelet and containerd 2", func(t *testing.T) {
+	t.Run("a server with cloud-init, the metadata service, the newest kubelet and containerd 2 joins and leaves the cluster", func(t *testing.T) {
 		runLifeInSimulation(t, settings{}, expectation{
 			group:   group{name: "metadata", kubelet: imageSet.Newest, system: "ubuntu", cloud: inSimulatedCloud(openstack.MetaKubeImage)},
 			runtime: "containerd://2.",
 		})
 	})
-	t.Run("a server joins and leaves the cluster with Ignition in the initramfs", func(t *testing.T) {
+	t.Run("a server with Ignition in the initramfs joins and leaves the cluster", func(t *testing.T) {
 		runLifeInSimulation(t, settings{}, expectation{
 			group:   group{name: "ignition", kubelet: imageSet.Newest, system: "flatcar", cloud: inSimulatedCloud(openstack.MetaKubeFlatcar)},
 			runtime: "containerd://2.",
 		})
 	})
-	t.Run("a server joins and leaves the cluster with cloud-init, a config drive, downloads, the oldest kubelet and containerd 1.7", func(t *testing.T) {
+	t.Run("a server with cloud-init, a config drive, downloads, the oldest kubelet and containerd 1.7 joins and leaves a cluster", func(t *testing.T) {
 		spec := inSimulatedCloud(bareImage)
 		spec["configDrive"] = true
 		runLifeInSimulation(t, settings{configDrive: true, downloads: downloads(), flags: []string{"--node-containerd-version=" + images.Containerd1}}, expectation{

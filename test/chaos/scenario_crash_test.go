@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/process"
 )
 
-func TestMostRunsWithTheSameSeedMakeTheSameCalls(t *testing.T) {
+func TestMostSimulatedRunsOfDroverWithTheSameSeedMakeTheSameCalls(t *testing.T) {
 	for _, s := range worlds() {
 		for _, scenario := range chaos.Scenarios() {
 			seen := map[string]int{}
@@ -44,7 +44,7 @@ func TestEveryMachineHasOneServerAfterACrashAtAnyCall(t *testing.T) {
 				if i == 0 {
 					c.every = max(1, *stride/5)
 				}
-				t.Run(fmt.Sprintf("every crash with the seed %d is survived", seed), c.test)
+				t.Run(fmt.Sprintf("drover survives each crash in the simulation with the seed %d", seed), c.test)
 			}
 		})
 	}

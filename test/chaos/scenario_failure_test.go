@@ -28,7 +28,7 @@ func TestDroverReachesItsGoalAfterACallThatFails(t *testing.T) {
 		t.Run("the goal is reached although one call fails: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				f := failures{scenario: s, number: i, seed: seed, runs: &runs}
-				t.Run(fmt.Sprintf("every failure with the seed %d is survived", seed), f.test)
+				t.Run(fmt.Sprintf("drover survives each failed call in the simulation with the seed %d", seed), f.test)
 			}
 		})
 	}

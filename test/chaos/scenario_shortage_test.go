@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/test/chaos"
 )
 
-func TestGroupsRetryWhenImagesOrServersAreMissing(t *testing.T) {
+func TestHowGroupsReactToMissingImagesAndFailingServers(t *testing.T) {
 	for name, scenario := range map[string]chaos.Scenario{
 		"a Machine uses its image within a minute when the image is uploaded 20 s after the first look-up (F-49)": chaos.LateImage(),
 		"a group backs off once its second server has failed (F-50)":                                              chaos.ServersFail(),

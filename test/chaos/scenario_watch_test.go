@@ -27,7 +27,7 @@ func TestDroverReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
 		t.Run("the goal is reached although one watch is disturbed: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				w := watches{scenario: s, number: i, seed: seed, runs: &runs}
-				t.Run(fmt.Sprintf("every disturbed watch with the seed %d is survived", seed), w.test)
+				t.Run(fmt.Sprintf("drover survives each disturbed watch in the simulation with the seed %d", seed), w.test)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func TestPagesWithInvalidCommandBlocksAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheShellRunsABlockUntilACommandFails(t *testing.T) {
+func TestTheShellRunsACommandBlockUntilACommandFails(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	page := "<!-- test: write -->\n~sh\necho NAME in NAMESPACE > file\n~\n<!-- test: read -->\n~sh\ncat file $KUBECONFIG\n~\n<!-- test: fail -->\n~sh\necho before\nfalse\necho after\n~\n"

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestEveryBlockOfCommandsInThePagesIsRunByATest checks that a test runs each block of commands in the documentation, or
+// TestEveryCommandBlockInTheDocumentationIsRunByATest checks that a test runs each block of commands in the documentation, or
 // that the page explains why no test does.
-func TestEveryBlockOfCommandsInThePagesIsRunByATest(t *testing.T) {
+func TestEveryCommandBlockInTheDocumentationIsRunByATest(t *testing.T) {
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)

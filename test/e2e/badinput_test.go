@@ -101,7 +101,7 @@ func (b badGroup) eventSays(ctx context.Context, s *sandbox.Sandbox, object stri
 	return fmt.Sprintf("a warning Event about %s that says %q", object, b.says), nil
 }
 
-func TestBadInputIsOneClearErrorAndAffectsNoOtherGroup(t *testing.T) {
+func TestInvalidValuesOfAGroupAreReportedAndAffectNoOtherGroup(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover})
 	d, err := scenario.NewDemo(s)
@@ -122,9 +122,9 @@ func TestBadInputIsOneClearErrorAndAffectsNoOtherGroup(t *testing.T) {
 			})
 		}
 	}
-	t.Run("drover lists only those groups as node groups whose bounds can be read", func(t *testing.T) { listsGroups(t, s) })
-	t.Run("a group without bad input gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
-	t.Run("the cloud has no resource for the groups with bad input", func(t *testing.T) {
+	t.Run("drover lists a group as a node group only when its minimum and its maximum are valid", func(t *testing.T) { listsGroups(t, s) })
+	t.Run("a group without invalid values gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
+	t.Run("no resource is created in the cloud for the groups with invalid values", func(t *testing.T) {
 		for _, server := range s.Cloud.Servers() {
 			if !strings.HasPrefix(server.Name, goodGroup+"-") {
 				t.Errorf("there is a server %s", server.Name)
@@ -135,8 +135,8 @@ func TestBadInputIsOneClearErrorAndAffectsNoOtherGroup(t *testing.T) {
 			t.Errorf("beside what servers have: %+v", left)
 		}
 	})
-	t.Run("the groups with bad input and their Machines can be deleted, and no server is left", func(t *testing.T) { deleteAll(t, s) })
-	t.Run("the API server refuses no request of drover as forbidden", func(t *testing.T) {
+	t.Run("the groups with invalid values and their Machines can be deleted, and no server is left", func(t *testing.T) { deleteAll(t, s) })
+	t.Run("the API server forbids no request of drover", func(t *testing.T) {
 		log, err := os.ReadFile(s.LogFile("drover"))
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 		eventually(t, takingPods(s, 2, "second"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("a rollout waits and shows the cause while the cloud-controller-manager is stopped, and ends once it runs again (F-47)", func(t *testing.T) {
+	t.Run("a rollout waits and shows the cause while the cloud-controller-manager is stopped, and ends after its restart (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		roll(t, s, "third")
 		eventually(t, startingNode(s))

@@ -171,7 +171,7 @@ func TestTheCommandsOfTheOperationsPageWork(t *testing.T) {
 	h.install()
 	t.Run("the credentials for the cloud are rotated without a restart of drover", func(t *testing.T) { h.in(t).credentials() })
 	t.Run("restoring the backup into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
-	t.Run("the commands for a CRD of Machines that was deleted by mistake keep the nodes (F-42)", func(t *testing.T) { h.in(t).mistake() })
+	t.Run("the commands to run after the CRD of Machines was deleted by mistake keep the nodes (F-42)", func(t *testing.T) { h.in(t).mistake() })
 	t.Run("the commands for removing drover and its CRDs keep the nodes (F-42)", func(t *testing.T) { h.in(t).removal() })
 }
 
@@ -288,7 +288,7 @@ func TestServersAfterAnOlderSnapshotOfEtcdIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	goOn()
-	t.Run("a Machine whose server was deleted after the snapshot was taken is replaced, and the other Machine stays", func(t *testing.T) {
+	t.Run("a Machine whose server was deleted after the snapshot was taken is replaced, and a Machine whose server exists stays", func(t *testing.T) {
 		h := h.in(t)
 		eventually(t, func(ctx context.Context) (string, error) {
 			all, err := h.machines(ctx)

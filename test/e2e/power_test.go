@@ -22,7 +22,7 @@ import (
 
 const actions = "POST /servers/{id}/action"
 
-func TestAServerIsShutDownOutsideOfDrover(t *testing.T) {
+func TestAServerThatIsShutDownOutsideOfDrover(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)
@@ -33,7 +33,7 @@ func TestAServerIsShutDownOutsideOfDrover(t *testing.T) {
 	apply(t, s, group.name, group.manifest(t, d))
 	machine, server := onlyMember(t, s, group.name)
 	node := nodeOf(t, s, machine.ServerName())
-	t.Run("drover starts a server that was shut down once, and its Machine and Node stay (CAPI-33)", func(t *testing.T) {
+	t.Run("drover starts a server again with one call, and its Machine and Node stay (CAPI-33)", func(t *testing.T) {
 		started := s.Cloud.CallCount(actions)
 		s.Cloud.StopServer(server.ID)
 		eventually(t, func(context.Context) (string, error) {

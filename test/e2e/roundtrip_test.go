@@ -37,7 +37,7 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		deleted = r.in(t).back()
 	})
 	t.Run("drover takes over every Machine again after machine-controller has worked (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
-	t.Run("only the port and floating IP of drover whose server machine-controller deleted are left in the cloud (F-5)", func(t *testing.T) {
+	t.Run("the cloud keeps only drover's port and floating IP of a server that machine-controller deleted (F-5)", func(t *testing.T) {
 		r.in(t).leaves(deleted)
 	})
 }
@@ -65,7 +65,8 @@ func (r *roundTrip) forth() {
 	}
 	r.live(all[0], all[3])
 	for name, stop := range writers {
-		if n := stop(); n < 10 {
+		// Fewer writes would hardly disturb drover. Many attempts fail with a conflict, because the programs disturb each other, too.
+		if n := stop(); n < 3 {
 			r.Errorf("%s wrote %d times", name, n)
 		}
 	}

@@ -34,11 +34,11 @@ const (
 	scaleWithin = time.Minute
 )
 
-func TestAttacksUnderThePolicies(t *testing.T) {
+func TestAttacksUnderTheAdmissionPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	w.suffers()
-	t.Run("drover reports that the policies are in force, and then that the binding of a policy is missing (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
+	t.Run("drover reports that the admission policies are in force, and reports it when the binding of a policy is deleted (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
 }
 
 func TestAttacksFailAlsoWithoutTheAdmissionPolicies(t *testing.T) {

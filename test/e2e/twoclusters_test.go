@@ -79,7 +79,7 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 		d.awaitNodes(3)
 	})
 	s.StopDrover(0)
-	t.Run("drover requests no Machines from the target cluster, and no Nodes and pods from the control cluster", func(t *testing.T) { d.in(t).judgeRequests(whole) })
+	t.Run("drover sends no request for Machines to the target cluster, and none for Nodes or pods to the control cluster", func(t *testing.T) { d.in(t).judgeRequests(whole) })
 	t.Run("Events about Machines are only in the control cluster, and Events about Nodes in the target cluster", func(t *testing.T) { d.in(t).judgeEvents() })
 }
 

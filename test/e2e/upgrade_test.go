@@ -113,7 +113,7 @@ func TestUpgrading(t *testing.T) {
 		h.complete()
 		h.untouched(was, made)
 	})
-	t.Run("drover restores the fields that a client of an older version drops", func(t *testing.T) {
+	t.Run("drover restores the fields that a client of an older version removes from the objects", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()

@@ -23,11 +23,11 @@ type step struct {
 	refused bool
 }
 
-func TestWhatOtherWritersDoToTheAutoscalersSize(t *testing.T) {
+func TestWhatOtherProgramsDoToTheSizeThatTheAutoscalerHasSet(t *testing.T) {
 	w := newWorld(t)
 	without, same := step{-1, 3, false}, step{4, 4, false}
 	t.Run("Flux keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-without", without) })
-	t.Run("Flux resets the autoscaler's size to the size of the manifest (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-same", same) })
+	t.Run("Flux resets the autoscaler's size to the size that the manifest names (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-same", same) })
 	t.Run("Flux keeps the autoscaler's size although the manifest names a size, when a rule ignores that field (CA-C60)", func(t *testing.T) {
 		w.in(t).flux("flux-ignored", step{4, 3, false}, jsondiff.IgnoreRule{Paths: ours, Selector: &jsondiff.Selector{Kind: "MachineDeployment"}})
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// TestTheMigrationPagesHelmCommandsWork follows the Helm commands of docs/migrate-from-machine-controller.md on a cluster with
+// TestTheHelmCommandsOfTheMigrationPageWork follows the Helm commands of docs/migrate-from-machine-controller.md on a cluster with
 // the CRDs that machine-controller creates. The tests of cmd/drover follow the rest of the page.
-func TestTheMigrationPagesHelmCommandsWork(t *testing.T) {
+func TestTheHelmCommandsOfTheMigrationPageWork(t *testing.T) {
 	t.Parallel()
 	binary, err := helmBinary()
 	if err != nil {
@@ -30,21 +30,21 @@ func TestTheMigrationPagesHelmCommandsWork(t *testing.T) {
 	kubectl("apply", "-f", "../../deploy/testdata/open-crds.yaml")
 	shell := doccommands.NewShell(t, legacy.Kubeconfig, filepath.Dir(binary))
 	read := map[string][]string{
-		"the commands set the type of the field status in the CRD of Machines": {"crd", "machines.cluster.k8s.io", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.status.type}"},
-		"the commands set the replicas of the Deployment drover":               {"-n", namespace, "deployment", "drover", "-o", "jsonpath={.spec.replicas}"},
-		"the commands bind the account that may write statuses like drover":    {"clusterrolebinding", "drover:machine-status:machine-controller", "--ignore-not-found", "-o", "jsonpath={.subjects[*].name}"},
-		"the commands set the replicas of the Deployment cluster-autoscaler":   {"-n", "kube-system", "deployment", "cluster-autoscaler", "--ignore-not-found", "-o", "jsonpath={.spec.replicas}"},
+		"the commands set the expected type of the field status in the CRD of Machines":           {"crd", "machines.cluster.k8s.io", "-o", "jsonpath={.spec.versions[0].schema.openAPIV3Schema.properties.status.type}"},
+		"the commands set the expected replicas of the Deployment drover":                         {"-n", namespace, "deployment", "drover", "-o", "jsonpath={.spec.replicas}"},
+		"the commands bind exactly the expected accounts to the ClusterRole for writing statuses": {"clusterrolebinding", "drover:machine-status:machine-controller", "--ignore-not-found", "-o", "jsonpath={.subjects[*].name}"},
+		"the commands set the expected replicas of the Deployment cluster-autoscaler":             {"-n", "kube-system", "deployment", "cluster-autoscaler", "--ignore-not-found", "-o", "jsonpath={.spec.replicas}"},
 	}
 	for _, step := range []struct {
 		block string
 		want  map[string]string
 	}{
 		{"docs/migrate-from-machine-controller.md#helm-install", map[string]string{
-			"the commands set the type of the field status in the CRD of Machines": "object", "the commands set the replicas of the Deployment drover": "0", "the commands bind the account that may write statuses like drover": "machine-controller",
+			"the commands set the expected type of the field status in the CRD of Machines": "object", "the commands set the expected replicas of the Deployment drover": "0", "the commands bind exactly the expected accounts to the ClusterRole for writing statuses": "machine-controller",
 		}},
-		{"docs/migrate-from-machine-controller.md#helm-start", map[string]string{"the commands set the replicas of the Deployment drover": "2", "the commands set the replicas of the Deployment cluster-autoscaler": ""}},
+		{"docs/migrate-from-machine-controller.md#helm-start", map[string]string{"the commands set the expected replicas of the Deployment drover": "2", "the commands set the expected replicas of the Deployment cluster-autoscaler": ""}},
 		{"docs/migrate-from-machine-controller.md#helm-tidy", map[string]string{
-			"the commands set the replicas of the Deployment drover": "2", "the commands bind the account that may write statuses like drover": "", "the commands set the replicas of the Deployment cluster-autoscaler": "1",
+			"the commands set the expected replicas of the Deployment drover": "2", "the commands bind exactly the expected accounts to the ClusterRole for writing statuses": "", "the commands set the expected replicas of the Deployment cluster-autoscaler": "1",
 		}},
 	} {
 		shell.Run(t, step.block)

@@ -80,7 +80,7 @@ func TestTheSelectorOfTheAutoscalersDeploymentIgnoresTheValuePodName(t *testing.
 	}
 }
 
-func TestTheAutoscalerMayRemoveTheNodeOnWhichItRuns(t *testing.T) {
+func TestTheChartHasADisruptionBudgetForTheAutoscalersPods(t *testing.T) {
 	objects := rendered(t, "--set=autoscaler.mode=separate")
 	d := deploymentOf(t, objects, "cluster-autoscaler")
 	budget, has := byID(objects)["PodDisruptionBudget "+d.Namespace+"/cluster-autoscaler"].(map[string]any)
@@ -165,7 +165,7 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {
-		t.Run("every flag of drover exists in the chart with "+v.name, func(t *testing.T) {
+		t.Run("drover has every flag that is set by the chart with "+v.name, func(t *testing.T) {
 			for _, arg := range containerOf(t, rendered(t, v.values...), "drover", "drover").Args {
 				if name, _, _ := strings.Cut(arg, "="); !slices.Contains(known, name) {
 					t.Errorf("drover has no flag %s", name)

@@ -187,9 +187,9 @@ func (s *site) grows(conn *grpc.ClientConn) {
 	}
 }
 
-// TestTheInstallPagesHelmCommandsWork follows docs/install.md with Helm, then moves the autoscaler into drover's pods,
+// TestTheHelmCommandsOfTheInstallPageWork follows docs/install.md with Helm, then moves the autoscaler into drover's pods,
 // uninstalls drover, installs it again and switches to kustomize.
-func TestTheInstallPagesHelmCommandsWork(t *testing.T) {
+func TestTheHelmCommandsOfTheInstallPageWork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")
@@ -202,9 +202,9 @@ func TestTheInstallPagesHelmCommandsWork(t *testing.T) {
 	s.fromHelmToKustomize()
 }
 
-// TestTheInstallPagesKustomizeCommandsWork follows docs/install.md with kustomize, in parallel with machine-controller, and then
+// TestTheKustomizeCommandsOfTheInstallPageWork follows docs/install.md with kustomize, in parallel with machine-controller, and then
 // switches to Helm.
-func TestTheInstallPagesKustomizeCommandsWork(t *testing.T) {
+func TestTheKustomizeCommandsOfTheInstallPageWork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")

@@ -31,8 +31,8 @@ func contexts(t *testing.T, control, target *kube.Cluster) string {
 	return path
 }
 
-// TestTheInstallPagesCommandsForTwoClustersWork follows the page's section about two clusters. test/e2e runs drover with two clusters.
-func TestTheInstallPagesCommandsForTwoClustersWork(t *testing.T) {
+// TestTheCommandsOfTheInstallPageForTwoClustersWork follows the page's section about two clusters. test/e2e runs drover with two clusters.
+func TestTheCommandsOfTheInstallPageForTwoClustersWork(t *testing.T) {
 	t.Parallel()
 	// The target cluster needs a controller manager, which creates the token of drover's ServiceAccount.
 	target := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})

@@ -56,7 +56,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.data.Write(p)
 }
 
-func TestConcurrentCallersOfABuildShareOneBuild(t *testing.T) {
+func TestConcurrentRequestsForTheSameBinariesCauseOneBuild(t *testing.T) {
 	source := smallSource(t)
 	freshCache(t)
 	var (

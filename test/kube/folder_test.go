@@ -28,14 +28,14 @@ func TestTheFolderOfAKilledProcessIsDeletedByTheNextProcess(t *testing.T) {
 		t.Errorf("%s is still there", killed)
 	}
 	sweep(os.TempDir(), "swept-")
-	for name, dir := range map[string]string{"the folder of a living owner is kept": living, "the folder with another prefix is kept": other} {
+	for name, dir := range map[string]string{"the folder of a running process is kept": living, "a folder whose name has a different prefix is kept": other} {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestAFolderWithOtherFilesIsRefusedAndNotDeleted(t *testing.T) {
+func TestAFolderThatIsNotEmptyIsRefusedAndNotDeleted(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {

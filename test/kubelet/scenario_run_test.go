@@ -151,7 +151,7 @@ func TestWhatTheConsoleShowsOfSystemdUnits(t *testing.T) {
 			}
 		})
 	}
-	t.Run("until the kubelet has joined the cluster, the report unit prints its last lines to the console (F-53)", func(t *testing.T) {
+	t.Run("until the kubelet has joined the cluster, the report unit prints the last lines of the kubelet's output to the console (F-53)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var console []string
 			o := Options{Console: func(line string) { console = append(console, line) }}.withDefaults()

@@ -83,7 +83,7 @@ func TestUserDataWithoutAKubeletVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestAllocatableIsLessThanCapacityByReservationsAndEvictionThresholds(t *testing.T) {
+func TestTheAllocatableOfANodeIsItsCapacityMinusReservationsAndEvictionThresholds(t *testing.T) {
 	machine := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("2"),
 		corev1.ResourceMemory:           resource.MustParse("4Gi"),

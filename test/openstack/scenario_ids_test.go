@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestTheSameRandomSourceGivesTheSameIDs(t *testing.T) {
+func TestSimulatedCloudsWithTheSameRandomSourceMakeTheSameIDs(t *testing.T) {
 	ids := func(seed byte) string {
 		c := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Random: rand.NewChaCha8([32]byte{seed})})
 		return c.AddProject("another", "Default")

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestSigningIn(t *testing.T) {
+func TestWhichCredentialsKeystoneAccepts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	project := cloud.AddProject(openstack.MetaKubeProject, "")
 	user := cloud.AddUser(openstack.User{Name: "corp-user", Password: "p", Domain: "corp", Projects: []string{openstack.MetaKubeProject}})
@@ -35,7 +35,7 @@ func TestSigningIn(t *testing.T) {
 		"a user signs in through Keystone's unversioned address":                {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
 		"a user signs in with the ID of the project":                            {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
 		"a user signs in with the ID of the user, and gets the default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
-		"a user of another domain than the project's signs in": {o: edit(func(o *gophercloud.AuthOptions) {
+		"a user whose domain is not the domain of the project signs in": {o: edit(func(o *gophercloud.AuthOptions) {
 			o.Username, o.Password, o.DomainName = "corp-user", "p", "corp"
 			o.TenantName, o.Scope = "", &gophercloud.AuthScope{ProjectName: openstack.MetaKubeProject, DomainName: "Default"}
 		})},
@@ -176,7 +176,7 @@ func TestProjectsDoNotSeeEachOthersServers(t *testing.T) {
 	refused(t, servers.Delete(t.Context(), theirs.compute, s.ID).ExtractErr(), 404)
 }
 
-func TestMicroversionsAreOfferedAndHonored(t *testing.T) {
+func TestNovaOffersAndHonorsMicroversions(t *testing.T) {
 	cloud := start(t, openstack.Config{ComputeMicroversion: "2.79"})
 	c := login(t, cloud, nil)
 	offered, err := utils.GetSupportedMicroversions(t.Context(), c.compute)

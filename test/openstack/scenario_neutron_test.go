@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestPorts(t *testing.T) {
+func TestNeutronCreatesListsChangesAndDeletesPorts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -53,7 +53,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("a port has the default security group unless the request names one, and none without port security", func(t *testing.T) {
+	t.Run("a port has the default security group unless the request names another one or disables port security", func(t *testing.T) {
 		p := c.port(t, k, "default")
 		g, err := groups.Get(ctx, c.network, p.SecurityGroups[0]).Extract()
 		if err != nil || g.Name != "default" {
@@ -219,7 +219,7 @@ func TestFloatingIPs(t *testing.T) {
 		_, err = floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: k.network}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("a server shows a new or removed floating IP later, and the server's field updated does not change", func(t *testing.T) {
+	t.Run("a server shows only after a while that a floating IP was added or removed, and its field updated does not change", func(t *testing.T) {
 		s := c.boot(t, k.server("node-1", p.ID), nil)
 		eventually(t, "the address on the server", func() bool {
 			list, _ := c.get(t, s.ID).Addresses[openstack.MetaKubeNetwork].([]any)

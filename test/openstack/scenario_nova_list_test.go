@@ -87,7 +87,7 @@ func TestListsOfServers(t *testing.T) {
 		_, err = servers.List(c.compute, servers.ListOpts{Marker: ids["node-2"]}).AllPages(t.Context())
 		refused(t, err, 400)
 	})
-	t.Run("lists with all_tenants, an unknown status, status DELETED or an invalid time are refused", func(t *testing.T) {
+	t.Run("a request for a list with all_tenants, an unknown status, the status DELETED or an invalid time is refused", func(t *testing.T) {
 		for status, want := range map[string]int{"NICE": 400, "DELETED": 403} {
 			_, err := servers.List(c.compute, servers.ListOpts{Status: status}).AllPages(t.Context())
 			refused(t, err, want)
@@ -99,7 +99,7 @@ func TestListsOfServers(t *testing.T) {
 	})
 }
 
-func TestChangesSinceShowsServersThatChangedAfterATimeOfTheCloudsClock(t *testing.T) {
+func TestTheFilterChangesSinceShowsServersThatChangedAfterTheGivenTime(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	fake := testclock.NewFakeClock(begin)
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 30 * time.Second, DeleteTime: 10 * time.Second})

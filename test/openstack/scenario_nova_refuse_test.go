@@ -30,7 +30,7 @@ func TestNovaRefusesInvalidRequestsForServersAtOnce(t *testing.T) {
 	}{
 		"a server with an unknown flavor is refused":                   {edit: func(o *servers.CreateOpts) { o.FlavorRef = "nope" }, status: 400, text: "Flavor nope could not be found."},
 		"a server with an unknown image is refused":                    {edit: func(o *servers.CreateOpts) { o.ImageRef = "00000000-0000-0000-0000-00000000dead" }, status: 400, text: "Can not find requested image"},
-		"a server without an image and a volume is refused":            {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
+		"a server with neither an image nor a volume is refused":       {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
 		"a server with an unknown key pair is refused":                 {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "" }, status: 400, text: "Invalid key_name provided."},
 		"a server in an unknown zone is refused":                       {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "mars" }, status: 400, text: "The requested availability zone is not available"},
 		"a server in a zone without an enabled host is refused":        {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "empty" }, status: 400, text: "The requested availability zone is not available"},

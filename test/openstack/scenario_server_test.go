@@ -63,7 +63,7 @@ func TestAServerBootsOnItsPortAndIsDeleted(t *testing.T) {
 	})
 }
 
-func TestChangesSinceShowsADeletedServer(t *testing.T) {
+func TestTheFilterChangesSinceShowsADeletedServer(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

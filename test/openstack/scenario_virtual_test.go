@@ -38,7 +38,7 @@ func TestTheSimulatedCloudTakesTheConfiguredVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("when a kind of call has a pace of two at a time, further calls wait for their turn (F-56)", func(t *testing.T) {
+	t.Run("when the cloud carries out only two calls of a kind at a time, further calls of this kind wait (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Paces: map[string]openstack.Pace{
 				"GET /ports": {Latency: time.Second, AtATime: 2},
@@ -60,7 +60,7 @@ func TestTheSimulatedCloudTakesTheConfiguredVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a hundred concurrent calls together take as long as the latency of one", func(t *testing.T) {
+	t.Run("a hundred concurrent calls take only the latency of one call", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Latency: time.Second})
 			defer cloud.Close()
@@ -119,7 +119,7 @@ func TestAServerBootsOnlyWhenTheFakeClockIsStepped(t *testing.T) {
 	}
 }
 
-func TestTheCallbackThatIsCalledAfterABootMayCallTheCloud(t *testing.T) {
+func TestTheOnBootCallbackMayCallTheSimulatedCloud(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	var mu sync.Mutex
 	var seen []string

@@ -131,7 +131,7 @@ func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListsAreOlderByTheConfiguredLagAndGETsAreNot(t *testing.T) {
+func TestListsShowTheStateBeforeTheConfiguredLagAndGETsTheCurrentState(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 10 * time.Second})
 	cloud.SetListLag(5 * time.Second)
@@ -213,7 +213,7 @@ func TestServersOnADownHostStayActiveAndCanBeDeleted(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestTheAPIShowsThatServersFailedWereStoppedOrAreGone(t *testing.T) {
+func TestTheAPIShowsServersThatTheTestFailedStoppedOrDeleted(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

@@ -47,7 +47,7 @@ func TestTheServerNameDefaultsToTheMachinesName(t *testing.T) {
 	}
 }
 
-func TestTheSchemeContainsEveryKindAndItsList(t *testing.T) {
+func TestTheSchemeContainsEveryKindOfDroversAPIAndItsListKind(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestParseProviderConfigChecksKeysAndTypes(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyIsAnErrorThatNamesTheNearestKey(t *testing.T) {
+func TestTheErrorForAnUnknownKeyContainsTheNearestKnownKey(t *testing.T) {
 	_, err := Fields("spec", []byte(`{"flaver":"x"}`), []string{"flavor", "image"}, nil)
 	var unknown *UnknownFieldError
 	if !errors.As(err, &unknown) || unknown.Key != "flaver" || unknown.Nearest != "flavor" {
@@ -42,7 +42,7 @@ func TestAnUnknownKeyIsAnErrorThatNamesTheNearestKey(t *testing.T) {
 	}
 }
 
-func TestKeysToIgnoreAreLeftOutOfTheParsedFields(t *testing.T) {
+func TestKeysThatTheCallerIgnoresAreLeftOutOfTheParsedFields(t *testing.T) {
 	fields, err := Fields("spec", []byte(`{"TrustDevicePath":true,"Image":"x"}`), []string{"image"}, []string{"trustDevicePath"})
 	if err != nil || len(fields) != 1 || string(fields["image"]) != `"x"` {
 		t.Fatalf("got %v, %v", fields, err)

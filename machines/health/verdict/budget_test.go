@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestJudgeRecordsReplacements(t *testing.T) {
+func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 	t.Run("records each replacement that it starts, with the UID of the Machine (MCM-46)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)

@@ -102,7 +102,7 @@ func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
 		{"is when drover first noticed the problem if the Node's condition shows a much earlier time", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
 		{"is the present time when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
 		{"is when drover first noticed the problem if the transition of the Node's condition is in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"is not before drover acquired the lease or could reach the API server again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		{"is not before the moment at which drover acquired the lease, or at which an outage of the API server ended (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

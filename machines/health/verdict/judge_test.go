@@ -16,7 +16,7 @@ import (
 // long is longer than the health timeout.
 const long = 11 * time.Minute
 
-func TestJudgeSelectsMachinesToReplace(t *testing.T) {
+func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 	annotate := func(key, value string) func(*Machine) {
 		return func(m *Machine) { m.Annotations[key] = value }
 	}
@@ -73,7 +73,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy a-1=GroupUnhealthy a-2=GroupUnhealthy"},
-		{"replaces one Machine when exactly the permitted share, rounded down, is unhealthy (MCM-48)", func(s *scene) {
+		{"replaces one Machine when no more Machines of the group are unhealthy than permitted, rounded down (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1")
@@ -88,18 +88,18 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("c", 2)
 			s.silent(long, "a-0", "b-0", "c-0", "c-1", "a-1")
 		}, "", "a-0=ClusterUnhealthy b-0=ClusterUnhealthy c-0=ClusterUnhealthy"},
-		{"counts Machines in the share of unhealthy Machines even before their timeout is over (MCM-48)", func(s *scene) {
+		{"counts Machines as unhealthy for the permitted share even before their health timeout is over (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"keeps an unhealthy Machine for half of the timeout after a time with too many unhealthy Machines (MCM-48)", func(s *scene) {
+		{"after a time with too many unhealthy Machines, keeps an unhealthy Machine for another half of the timeout (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
 		}, "a-2", "a-0= a-1="},
-		{"replaces an unhealthy Machine half of the timeout after a time with too many unhealthy Machines (MCM-48)", func(s *scene) {
+		{"after a time with too many unhealthy Machines, replaces an unhealthy Machine when half of the timeout is over (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
@@ -110,39 +110,39 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1") // 2 of 5
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces no Machine when too many of the started Machines are unhealthy, however many are starting (MCM-49)", func(s *scene) {
+		{"replaces no Machine when too many of the started Machines are unhealthy, however many others are still starting (MCM-49)", func(s *scene) {
 			s.group("a", 10, "x")
 			s.group("b", 20, "x")
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1", "a-2") // 3 of 5
 		}, "", "a-0=GroupUnhealthy"},
-		{"replaces another Machine when a successor is stuck in creation and the time for the successor is over (MCM-49)", func(s *scene) {
+		{"replaces the next Machine when the successor of the previous one is not Ready in time (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.remove("a-1")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"replaces another Machine when a Machine is stuck in deletion and the time for its successor is over (MCM-49)", func(s *scene) {
+		{"replaces the next Machine when the previous one is still being deleted after the time for its successor (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.change(leave, "a-1")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"replaces a Machine during a scale-up (MCM-49, CAPI-49)", func(s *scene) {
+		{"replaces an unhealthy Machine during a scale-up (MCM-49, CAPI-49)", func(s *scene) {
 			s.group("a", 5).Size = 500
 			s.silent(long, "a-1")
 		}, "a-1", ""},
-		{"keeps a Machine with a health timeout of 0 (MCM-50)", func(s *scene) {
+		{"keeps an unhealthy Machine whose annotation sets the health timeout to never (MCM-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "never"), "a-1")
 		}, "", "a-1=SwitchedOff"},
-		{"replaces a Machine with its own health timeout in a group with a health timeout of 0 (MCM-50)", func(s *scene) {
+		{"replaces an unhealthy Machine that has a health timeout of its own in a group with a health timeout of 0 (MCM-50)", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthTimeout] = "0"
 			s.silent(long, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "1m"), "a-2")
 		}, "a-2", "a-1=SwitchedOff"},
-		{"ignores a health timeout that cannot be parsed", func(s *scene) {
+		{"replaces an unhealthy Machine after the default timeout when its own health timeout cannot be parsed", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "soon"), "a-1")
@@ -157,12 +157,12 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1")
 			s.Stale = "the API server cannot be reached"
 		}, "", ""},
-		{"replaces three of eight Machines when three may be replaced at once (CAPI-50)", func(s *scene) {
+		{"replaces three of eight unhealthy Machines when three may be replaced at once (CAPI-50)", func(s *scene) {
 			s.group("a", 20, "x")
 			s.Settings.MaxReplacing = intstr.FromInt32(3)
 			s.silent(long, "a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7")
 		}, "a-0 a-1 a-2", "a-3=OthersBeingReplaced a-7=OthersBeingReplaced"},
-		{"replaces two of eleven Machines at once when 10 %, rounded up, may be replaced at once (CAPI-50)", func(s *scene) {
+		{"replaces two Machines of a group of eleven at once when 10 %, rounded up, may be replaced at once (CAPI-50)", func(s *scene) {
 			s.group("a", 11, "x").Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1", "a-2=OthersBeingReplaced"},
@@ -184,31 +184,31 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 5)
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2", "a-3")
 		}, "a-2", "a-3=OthersBeingReplaced"},
-		{"leaves an outdated Machine to the rollout (CAPI-51)", func(s *scene) {
+		{"leaves the replacement of an outdated Machine to the rollout (CAPI-51)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.change(func(m *Machine) { m.Outdated = true }, "a-1")
 		}, "", "a-1=LeftToRollout"},
-		{"keeps a Machine whose annotation excludes it from health checks", func(s *scene) {
+		{"keeps an unhealthy Machine that an annotation excludes from health checks", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "a-1")
 			s.change(annotate(v1alpha1.AnnotationSkipHealthCAPI, ""), "a-2")
 		}, "", "a-1=OptedOut a-2=OptedOut"},
-		{"keeps the Machines of a group whose annotation excludes it from health checks", func(s *scene) {
+		{"keeps the unhealthy Machines of a group that an annotation excludes from health checks", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationSkipHealth] = "true"
 			s.silent(long, "a-1")
 		}, "", "a-1=OptedOut"},
-		{"keeps a Machine without a set (MC-57)", func(s *scene) {
+		{"keeps an unhealthy Machine without a set (MC-57)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.change(func(m *Machine) { m.Group = nil }, "a-1")
 		}, "", "a-1=NoOwner"},
-		{"replaces a Machine of a set without a deployment (F-52)", func(s *scene) {
+		{"replaces an unhealthy Machine of a set without a deployment (F-52)", func(s *scene) {
 			s.group("a", 1).Kind = "MachineSet"
 			s.silent(long, "a-0")
 		}, "a-0", ""},
-		{"does not wait for the timeout to replace Machines whose servers cannot be started, one of the group at a time", func(s *scene) {
+		{"replaces Machines whose servers cannot be started one at a time, without a wait for the timeout", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
 				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
@@ -220,7 +220,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces a Machine with a replace annotation after others of its group when its deletion was refused (MCM-46)", func(s *scene) {
+		{"replaces others of the group before a Machine with a replace annotation whose deletion was refused (MCM-46)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-1")
@@ -248,7 +248,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "parked-*")
 			s.silent(long, "a-9")
 		}, "a-9", "parked-0=OptedOut"},
-		{"replaces nothing when more than max(3, 10 %) of the Nodes are missing (MCM-69)", func(s *scene) {
+		{"replaces nothing when more than three Nodes and more than 10 % of the Nodes are missing (MCM-69)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.silent(long, "a-9")
@@ -259,7 +259,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.remove("a-0", "a-3", "a-12", "a-15", "a-18", "a-21", "a-24", "a-27")
 			s.Missing = 8
 		}, "", "a-6=TooManyMachinesMissing a-9=TooManyMachinesMissing"},
-		{"replaces a Machine when no more than max(3, 10 %) of the Machines are missing (MCM-48)", func(s *scene) {
+		{"replaces a Machine when no more than three Machines are missing (MCM-48)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.silent(long, "a-6")
 			s.remove("a-0", "a-1", "a-2")
@@ -289,7 +289,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"does not treat a host as failed when only a Machine's record shows that a healthy Node runs on it", func(s *scene) {
+		{"does not treat a host as failed when a healthy Node on the host lacks the host's label", func(s *scene) {
 			s.group("a", 10, "x")
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")

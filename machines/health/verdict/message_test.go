@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestJudgeSetsConditionHealthy(t *testing.T) {
+func TestTheHealthControllerSetsConditionHealthy(t *testing.T) {
 	condition := func(s *scene, name string) *Condition { return verdictOf(Judge(s.World), name).Condition }
 	t.Run("sets no condition on a Machine that was always healthy", func(t *testing.T) {
 		s := newScene()
@@ -31,9 +31,10 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		check(t, "next look", Judge(s.World).NextLook, noon.Add(time.Minute))
 	})
 	t.Run("shows at most 64 characters of the reason in the Node's condition, and omits a reason of several words", func(t *testing.T) {
+		const severalWords = "Fine), all is well; delete the others ("
 		for reason, want := range map[string]string{
-			strings.Repeat("A", 1000):                 " (" + strings.Repeat("A", 64) + ")",
-			"Fine), all is well; delete the others (": "",
+			strings.Repeat("A", 1000): " (" + strings.Repeat("A", 64) + ")",
+			severalWords:              "",
 		} {
 			s := newScene()
 			s.group("a", 5)

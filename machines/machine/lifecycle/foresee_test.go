@@ -20,7 +20,7 @@ func TestTheLastStepThatIsPredictedForAMachine(t *testing.T) {
 		"a wait for the Node is predicted when the server has no Node yet (CAPI-54)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
 			f.Named, f.Finalizers = false, false
 		}, Decision{AwaitNode, ReasonWaitingForNode}},
-		"giving the server up is predicted when its Node has not registered in time (MC-57)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
+		"a server is predicted to be given up when its Node has not registered in time (MC-57)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
 			f.Named, f.Late = false, true
 		}, Decision{GiveUp, ReasonJoinTimeout}},
 		"the creation of a server is predicted when there is none (CAPI-54)":   {fresh, func(f *Facts) { f.Placed = false }, Decision{MakeUserData, ReasonCreating}},

@@ -59,12 +59,12 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"continues a deletion although a label assigns the Machine to another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
 		{"adds no finalizers before the project is known, so that one write records both (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
-		{"adds the finalizers before the inventory is complete when the Machine has a server (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
-		{"adds the finalizers before the project is known when the cloud cannot be asked (F-17)", fresh, func(f *Facts) {
+		{"adds the finalizers of a Machine that has a server even before the inventory is complete (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
+		{"when the cloud cannot be asked, adds the finalizers although the project is not known yet (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
-		{"records the project before creating anything when it became known after the finalizers were added (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
-		{"fails with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
+		{"records a project that became known after the finalizers were added, and creates nothing before (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
+		{"reports a failure with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
 		{"creates nothing while the Machine has initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
 		{"creates neither server nor ports during the Machine's back-off (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
@@ -77,7 +77,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"creates nothing while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"creates no server for existing ports while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"records an existing server while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"does not give up a server at the join deadline while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"keeps a server without a Node after the join deadline while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"continues a deletion while an API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"renders the user data before it creates ports", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
 		{"creates ports before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
@@ -143,7 +143,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		}, Decision{Fail, ReasonCloudUnusable}},
 		{"waits for volumes to be detached before it deletes the server (MC-61)", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
 		{"deletes the server when the time for detaching volumes is over (MC-61)", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"releases only the Machine's own resources when the server belongs to another Machine (F-1)", going, func(f *Facts) {
+		{"in a deletion, releases only the Machine's own resources when the server belongs to another Machine (F-1)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Foreign = false, nil, "another's"
 		}, Decision{Release, ReasonServerLeft}},
 		{"releases no ports while the server's state is not known (F-15)", going, func(f *Facts) {
@@ -155,32 +155,32 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"releases no ports while the mass-deletion guard holds the server", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
-		{"requests the server's deletion first in a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"requests the deletion of an existing server before it ends a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"ends a forced deletion while the server is still being deleted (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion when the cloud refuses (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
+		{"ends a forced deletion when a call to the cloud has failed (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion when the cloud cannot be asked (MC-65)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"waits for the cloud's first lists in a forced deletion (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
-		{"ends a forced deletion when the cloud's first lists take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
-		{"waits in a forced deletion while drover's other calls to the cloud go first (F-28)", going, func(f *Facts) {
+		{"in a forced deletion, waits for the first lists of the cloud's resources (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"ends a forced deletion when the first lists of the cloud's resources take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
+		{"in a forced deletion, waits while drover makes other calls to the cloud first (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"ends a forced deletion when drover's other calls to the cloud go first for too long (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion when it has waited too long for drover's other calls to the cloud (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion of a server that is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
-		{"releases ports and floating IP of a server that is gone in a forced deletion (CAPI-43)", going, func(f *Facts) {
+		{"in a forced deletion, releases ports and floating IP of a server that is gone (CAPI-43)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{Release, ReasonReleasing}},
 		{"puts an unreachable Node out of service before it deletes the Node (MCM-56)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable = false, true, true
 			f.Cloud.Server, f.Cloud.Gone = nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"deletes the Node of a server that is gone before the server's ports are released (F-25)", going, func(f *Facts) {
+		{"when the server is gone, deletes its Node even before its ports are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
-		{"puts an unreachable Node out of service before the ports of its server are released (F-25)", going, func(f *Facts) {
+		{"when the server is gone, puts its unreachable Node out of service even before its ports are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Unreachable, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
 		{"waits for the release of ports and floating IP after deleting the Node (F-25)", going, func(f *Facts) {
@@ -192,10 +192,10 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"ends a forced deletion when ports are not released in time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.CloudRefused, f.Force, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, true, nil, true
 		}, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion in time although the mass-deletion guard holds the server (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion when its time is over, although the mass-deletion guard holds the server (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.ForceOver, f.Named, f.Cloud.Server, f.Cloud.Held = false, true, true, false, nil, "5 of 9"
 		}, Decision{LetGo, ReasonForced}},
-		{"does not put an unreachable Node out of service once the time of a forced deletion is over (F-28)", going, func(f *Facts) {
+		{"deletes an unreachable Node without the out-of-service taint when the time of a forced deletion is over (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not put an unreachable Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},

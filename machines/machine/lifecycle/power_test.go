@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestTheStateOfAServersStart(t *testing.T) {
+func TestWhetherTheStartOfAServerIsDueOrPendingOrHasFailed(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	asked := func(ago time.Duration, failure string) *v1alpha1.ServerStart {
 		return &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}
@@ -23,28 +23,28 @@ func TestTheStateOfAServersStart(t *testing.T) {
 		outdated string
 		want     Start
 	}{
-		"the start is not needed when the server runs":                                                                     {state: cloud.ServerActive, want: StartNotNeeded},
-		"the start is not needed for a server that is paused or being resized":                                             {state: cloud.ServerOther, want: StartNotNeeded},
-		"the start is not needed for a server in ERROR":                                                                    {state: cloud.ServerError, want: StartNotNeeded},
-		"the start is not needed for a server that is being deleted":                                                       {state: cloud.ServerDeleting, want: StartNotNeeded},
-		"the start is due when the server is shut down (CAPI-33)":                                                          {state: cloud.ServerStopped, want: StartDue},
-		"the start is forbidden when an operator has forbidden starts of the server":                                       {state: cloud.ServerStopped, refrain: true, want: StartRefrained},
-		"the start is not needed while the list of servers is outdated":                                                    {state: cloud.ServerStopped, outdated: "since noon", want: StartNotNeeded},
-		"the start is not needed when somebody else is starting the server":                                                {state: cloud.ServerStarting, want: StartNotNeeded},
-		"the start is pending right after drover's request":                                                                {state: cloud.ServerStopped, record: asked(59*time.Second, ""), want: StartPending},
-		"the start is pending while the cloud starts the server":                                                           {state: cloud.ServerStarting, record: asked(time.Second, ""), want: StartPending},
-		"the start has run out of time one minute after drover's request when the server is still shut down":               {state: cloud.ServerStopped, record: asked(time.Minute, ""), want: StartOver},
-		"the start has run out of time when the cloud still starts the server after a minute":                              {state: cloud.ServerStarting, record: asked(time.Minute, ""), want: StartOver},
-		"the start has run out of time when the server is shut down 40 minutes after drover's request":                     {state: cloud.ServerStopped, record: asked(40*time.Minute, ""), want: StartOver},
-		"the start is pending when its recorded time is less than a minute in the future":                                  {state: cloud.ServerStopped, record: asked(-59*time.Second, ""), want: StartPending},
-		"the start has run out of time when its recorded time is far in the future":                                        {state: cloud.ServerStopped, record: asked(-24*time.Hour, ""), want: StartOver},
-		"the start is due when the Machine's record shows it, but its request was not sent":                                {state: cloud.ServerStopped, record: asked(time.Hour, ""), unsent: true, want: StartDue},
-		"the start counts as failed when the Machine's record shows a failed start, even if the last request was not sent": {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), unsent: true, want: StartFailed},
-		"the start is pending when drover's request was not sent and somebody else is starting the server":                 {state: cloud.ServerStarting, record: asked(time.Second, ""), unsent: true, want: StartPending},
-		"the start counts as failed when the Machine's record shows a failed start, however old the record is":             {state: cloud.ServerStopped, record: asked(1000*time.Hour, "refused"), want: StartFailed},
-		"the start is forbidden when an operator has forbidden starts of the server, even after a failed start":            {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), refrain: true, want: StartRefrained},
-		"the start is not needed when the server runs after a failed start":                                                {state: cloud.ServerActive, record: asked(time.Hour, "refused"), want: StartNotNeeded},
-		"the start is due when the record of a failed start is about an earlier server of the Machine":                     {state: cloud.ServerStopped, record: &v1alpha1.ServerStart{Server: "before", Failure: "refused"}, want: StartDue},
+		"the start is not needed when the server runs":                                                                         {state: cloud.ServerActive, want: StartNotNeeded},
+		"the start is not needed for a server that is paused or being resized":                                                 {state: cloud.ServerOther, want: StartNotNeeded},
+		"the start is not needed for a server in ERROR":                                                                        {state: cloud.ServerError, want: StartNotNeeded},
+		"the start is not needed for a server that is being deleted":                                                           {state: cloud.ServerDeleting, want: StartNotNeeded},
+		"the start is due when the server is shut down (CAPI-33)":                                                              {state: cloud.ServerStopped, want: StartDue},
+		"the start is forbidden when an operator has excluded the server from starts":                                          {state: cloud.ServerStopped, refrain: true, want: StartRefrained},
+		"the start is not needed while the list of servers is outdated":                                                        {state: cloud.ServerStopped, outdated: "since noon", want: StartNotNeeded},
+		"the start is not needed when somebody else is starting the server":                                                    {state: cloud.ServerStarting, want: StartNotNeeded},
+		"the start is pending right after drover's request":                                                                    {state: cloud.ServerStopped, record: asked(59*time.Second, ""), want: StartPending},
+		"the start is pending while the cloud starts the server":                                                               {state: cloud.ServerStarting, record: asked(time.Second, ""), want: StartPending},
+		"the start has run out of time one minute after drover's request when the server is still shut down":                   {state: cloud.ServerStopped, record: asked(time.Minute, ""), want: StartOver},
+		"the start has run out of time when the cloud still starts the server after a minute":                                  {state: cloud.ServerStarting, record: asked(time.Minute, ""), want: StartOver},
+		"the start has run out of time when the server is shut down 40 minutes after drover's request":                         {state: cloud.ServerStopped, record: asked(40*time.Minute, ""), want: StartOver},
+		"the start is pending when the recorded time of drover's request is less than a minute in the future":                  {state: cloud.ServerStopped, record: asked(-59*time.Second, ""), want: StartPending},
+		"the start has run out of time when the recorded time of drover's request is far in the future":                        {state: cloud.ServerStopped, record: asked(-24*time.Hour, ""), want: StartOver},
+		"the start is due when the Machine's status records a request by drover that was not sent":                             {state: cloud.ServerStopped, record: asked(time.Hour, ""), unsent: true, want: StartDue},
+		"the start counts as failed when the Machine's status records a failed start, even if the latest request was not sent": {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), unsent: true, want: StartFailed},
+		"the start is pending when another client is starting the server, even if drover's recorded request was not sent":      {state: cloud.ServerStarting, record: asked(time.Second, ""), unsent: true, want: StartPending},
+		"the start counts as failed when the Machine's status records a failed start, however long ago":                        {state: cloud.ServerStopped, record: asked(1000*time.Hour, "refused"), want: StartFailed},
+		"the start is forbidden when an operator has excluded the server from starts, even after a failed start":               {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), refrain: true, want: StartRefrained},
+		"the start is not needed when the server runs after a failed start":                                                    {state: cloud.ServerActive, record: asked(time.Hour, "refused"), want: StartNotNeeded},
+		"the start is due when the record of a failed start is about an earlier server of the Machine":                         {state: cloud.ServerStopped, record: &v1alpha1.ServerStart{Server: "before", Failure: "refused"}, want: StartDue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &cloud.Facts{Synced: true, Server: &cloud.Server{ID: "s", State: tt.state}, Outdated: tt.outdated}
@@ -83,25 +83,25 @@ func TestWhatTheMachineControllerDoesWhenAServerIsShutDown(t *testing.T) {
 		change func(*Facts)
 		want   Decision
 	}{
-		"starts the server of a joined Machine (CAPI-33)":                                                 {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
-		"starts the server before it syncs labels and taints to the Node":                                 {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
-		"starts the server when its Node is missing":                                                      {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
-		"does not start the server twice in a reconcile":                                                  {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
-		"does not start the server while drover has not renewed its lease in time":                        {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
-		"does not start the server while a start is pending":                                              {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server when an operator has forbidden the start":                              {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server after a failed start":                                                  {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server while the Machine is paused":                                           {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		"does not start the server when the Machine is being deleted (MCM-55)":                            {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
-		"does not start the server when it belongs to another Machine (F-1)":                              {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		"reads the server from the cloud when the start has run out of time":                              {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
-		"does not read the server from the cloud twice in a reconcile":                                    {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
-		"starts a server whose Node has not joined":                                                       {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
-		"gives up a server whose Node has not joined in time (MC-57)":                                     {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
-		"puts the Node out of service before the drain when the start has failed":                         {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
-		"does not read the server from the cloud twice in a reconcile of a Machine that is being deleted": {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service while the Node is Ready (MCM-56)":                           {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service while another server has the same owner tag (MCM-56)":       {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
+		"starts the server of a joined Machine (CAPI-33)":                                                      {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
+		"starts the server before it syncs labels and taints to the Node":                                      {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
+		"starts the server when its Node is missing":                                                           {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
+		"does not start the server twice in a reconcile":                                                       {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"does not start the server while drover has not renewed its lease in time":                             {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
+		"does not start the server while a start is pending":                                                   {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server when an operator has forbidden the start":                                   {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server after a failed start":                                                       {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server while the Machine is paused":                                                {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
+		"does not start the server when the Machine is being deleted (MCM-55)":                                 {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
+		"does not start the server when it belongs to another Machine (F-1)":                                   {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		"reads the server from the cloud when the start has run out of time":                                   {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
+		"does not read the server from the cloud twice in a reconcile":                                         {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"starts a server whose Node has not joined":                                                            {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
+		"gives up a server whose Node has not joined in time (MC-57)":                                          {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
+		"in a deletion, puts the Node out of service before the drain when the start of its server has failed": {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
+		"does not read the server from the cloud twice in a reconcile of a Machine that is being deleted":      {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
+		"does not put the Node out of service while the Node is Ready (MCM-56)":                                {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
+		"does not put the Node out of service while another server has the same owner tag (MCM-56)":            {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
 		"puts the Node back in service when the server runs again (MCM-56)": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.StartFailed, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true, true
 		}, Decision{ReturnNode, ReasonDraining}},

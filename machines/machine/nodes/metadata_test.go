@@ -46,7 +46,7 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 }
 
 func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
-	t.Run("sets the template's labels and taints once, and does not set them again (MC-55)", func(t *testing.T) {
+	t.Run("sets the template's labels and taints, and changes nothing at the next sync (MC-55)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
@@ -54,7 +54,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("changes and removes labels and taints that drover has set before (MC-55, CAPI-48)", func(t *testing.T) {
+	t.Run("changes and removes labels and taints that drover has set when the template changes (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
@@ -65,7 +65,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps labels and taints that others set (CA-C81)", func(t *testing.T) {
+	t.Run("keeps labels and taints that other programs have set (CA-C81)", func(t *testing.T) {
 		autoscaler := taint("ToBeDeletedByClusterAutoscaler", "1700000000")
 		soft := corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectPreferNoSchedule}
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "theirs", "x": "y"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{autoscaler, soft}}}}
@@ -78,7 +78,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps a label when a user has replaced drover's value", func(t *testing.T) {
+	t.Run("keeps a label whose value a user has changed, even when the template loses the label", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}), false, true)
 		n.Labels["a"] = "theirs"
@@ -88,7 +88,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("removes labels and taints that the kubelet set at registration when they are removed from the template", func(t *testing.T) {
+	t.Run("removes labels and taints that the template has lost, even when the kubelet set them at registration", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes")}}}}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.sync(t, machineWith(nil), false, true)
@@ -96,7 +96,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("removes the startup taint once when the Node has started, and does not remove it again (MC-56)", func(t *testing.T) {
+	t.Run("removes the startup taint when the Node has started, and keeps a startup taint that is set later (MC-56)", func(t *testing.T) {
 		n, m := &synced{Node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint(startup, ""), taint("x", "")}}}}, machineWith(nil)
 		n.sync(t, m, false, true)
 		if len(n.Spec.Taints) != 2 {
@@ -118,7 +118,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			}
 		}
 	})
-	t.Run("sets the template's labels and removes nothing when the record of earlier labels is lost (F-6)", func(t *testing.T) {
+	t.Run("sets new labels and removes nothing when the record of what drover has set is lost (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.record = v1alpha1.NodeMarks{}
@@ -127,7 +127,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("removes a recorded label or taint only while it has the recorded value (F-6)", func(t *testing.T) {
+	t.Run("keeps a label or taint of the Node whose value is not the value that drover recorded (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.Labels = map[string]string{"a": "theirs"}
 		n.Spec.Taints = []corev1.Taint{taint("gpu", "theirs")}

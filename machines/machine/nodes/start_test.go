@@ -32,7 +32,7 @@ func TestWhatIsMissingForTheFirstStartOfANode(t *testing.T) {
 		"condition Ready counts as missing when it is False":                                          {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
 		"a condition that the operator requires counts as missing when the Node does not report it":   {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
 		"the removal of the taint network-unavailable counts as missing while the Node has the taint": {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
-		"nothing is missing when a taint has the effect PreferNoSchedule":                             {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
+		"nothing is missing when the taint network-unavailable has the effect PreferNoSchedule":       {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(tt.rules.Missing(tt.node), "; ")

@@ -38,7 +38,7 @@ func TestAServerIsRecordedWithItsAddresses(t *testing.T) {
 	}
 }
 
-func TestAKnownProjectCountsAsRecordedOnlyOnceItIsWritten(t *testing.T) {
+func TestAKnownProjectCountsAsRecordedOnlyWhenTheMachinesStatusHasIt(t *testing.T) {
 	m, unknown, known := &v1alpha1.Machine{}, &cloud.Facts{}, &cloud.Facts{Place: text("p")}
 	WritePlace(m, unknown)
 	if !HasPlace(m, unknown) || m.Status.ProviderStatus != nil {

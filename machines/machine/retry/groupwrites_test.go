@@ -139,7 +139,7 @@ var refusals = map[string][]error{
 
 func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 	for name, answers := range refusals {
-		t.Run("stores a new back-off whose write was refused "+name+" (F-24)", func(t *testing.T) {
+		t.Run("a new back-off whose write was refused "+name+" is stored later (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers
@@ -152,7 +152,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				}
 			})
 		})
-		t.Run("stores the end of a back-off whose write was refused "+name+" (F-24)", func(t *testing.T) {
+		t.Run("the end of a back-off whose write was refused "+name+" is stored later (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.full()
@@ -164,7 +164,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				b.shows(0)
 			})
 		})
-		t.Run("stores no back-off that ended after its write was refused "+name+" (F-24)", func(t *testing.T) {
+		t.Run("a back-off whose write was refused "+name+" is not stored when it has ended meanwhile (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers

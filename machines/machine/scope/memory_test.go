@@ -12,7 +12,7 @@ import (
 	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
-func TestTheStoreForgetsMachinesThatAreGone(t *testing.T) {
+func TestTheStoreOfScopesForgetsMachinesThatAreGone(t *testing.T) {
 	h := newHarness(t)
 	gone := map[types.UID]bool{}
 	h.store = NewStore(Options{Client: h.client, Clock: h.clock, Provider: openstack.Provider{}, Gone: func(uid types.UID) { gone[uid] = true }})

@@ -32,7 +32,7 @@ func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
 			}
 		}
 	})
-	t.Run("writes at once before a resource is created, but only if something has changed", func(t *testing.T) {
+	t.Run("before a resource is created, writes even a change that is not urgent, and nothing without a change", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {
@@ -57,7 +57,7 @@ func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnEventIsRecordedOnceAfterItsWriteSucceeds(t *testing.T) {
+func TestAnEventAboutAChangeIsRecordedOnceAfterTheChangeIsWritten(t *testing.T) {
 	h := newHarness(t)
 	h.refusal = errors.New("refused")
 	s := h.open()

@@ -14,7 +14,11 @@ func TestConditionDeletingShowsWhyTheCloudsDataIsOldOnlyWhenTheStepNeedsTheCloud
 		lifecycle.DeleteServer: "waiting; listing servers: refused",
 		lifecycle.Wait:         "waiting; listing servers: refused",
 	} {
-		t.Run("the condition "+map[bool]string{true: "does not show", false: "shows"}[want == "waiting"]+" why the cloud's data is old in step "+string(step)+" (F-28, F-46)", func(t *testing.T) {
+		name := "the condition shows why the cloud's data is old in step "
+		if want == "waiting" {
+			name = "the condition does not show why the cloud's data is old in step "
+		}
+		t.Run(name+string(step)+" (F-28, F-46)", func(t *testing.T) {
 			in := &Input{
 				Facts:  &lifecycle.Facts{Observed: &lifecycle.Observed{Cloud: cloud.Facts{Outdated: "listing servers: refused"}}},
 				Result: Result{Last: lifecycle.Decision{Step: step}, Detail: "waiting"},

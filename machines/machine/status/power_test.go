@@ -88,8 +88,8 @@ func TestTheRecordOfAServerStartIsKeptUntilTheNodeHasBeenReadyForAnHour(t *testi
 		look   time.Duration
 	}{
 		"removes the record when the Node has been Ready for an hour since the start":                   {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
-		"keeps the record while the hour is not over, and requeues the Machine for its end":             {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
-		"keeps the record for an hour after the start when the Node was Ready already before the start": {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
+		"keeps the record while the hour is not over, and requeues the Machine for the end of the hour": {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
+		"counts the hour from the start when the Node was Ready already before the start":               {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
 		"keeps the record while the Node is not Ready":                                                  {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
 		"keeps the record while the server is shut down, although the Node is Ready":                    {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
 		"keeps the record when the start has failed":                                                    {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},

@@ -66,7 +66,7 @@ func TestSizeLimitOfResponses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("an error page is read only up to the limit, and its text is not shown (F-8)", func(t *testing.T) {
+	t.Run("a huge error page is read only up to the limit, and the error does not show the page's text (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusBadGateway, `{"error":"`, huge)})
 		err := get(t.Context(), c.session(t), "servers/a")
@@ -84,14 +84,14 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL+"/secret", status) }
-		t.Run(fmt.Sprintf("a sign-in fails when the answer is a redirect with status %d (F-9)", status), func(t *testing.T) {
+		t.Run("a sign-in fails when the answer is a redirect with status "+fmt.Sprint(status)+" (F-9)", func(t *testing.T) {
 			c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": redirect})
 			_, err := c.session(t).Scope(t.Context())
 			if e := fault.Of(err); e == nil || e.Code != fault.CodeForeignAnswer || !strings.Contains(e.Message, "answered with a redirect, which drover does not follow") {
 				t.Errorf("got %v", err)
 			}
 		})
-		t.Run(fmt.Sprintf("a call fails when the answer is a redirect with status %d (F-9)", status), func(t *testing.T) {
+		t.Run("a call fails when the answer is a redirect with status "+fmt.Sprint(status)+" (F-9)", func(t *testing.T) {
 			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": redirect})
 			if err := get(t.Context(), c.session(t), "servers/a"); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeForeignAnswer {
 				t.Errorf("got %v", err)

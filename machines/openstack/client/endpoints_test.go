@@ -29,11 +29,11 @@ func TestListOfAllowedEndpoints(t *testing.T) {
 		{"2001:db8::1", "http://[2001:db8::1]/v3", true},
 		{"192.0.2.1", "http://[::ffff:192.0.2.1]/v3", true},
 	} {
-		verb := " does not allow "
+		name := "the item " + tt.item + " does not allow the endpoint " + tt.endpoint
 		if tt.want {
-			verb = " allows "
+			name = "the item " + tt.item + " allows the endpoint " + tt.endpoint
 		}
-		t.Run("the item "+tt.item+verb+tt.endpoint+" (F-4)", func(t *testing.T) {
+		t.Run(name+" (F-4)", func(t *testing.T) {
 			list, err := ParseEndpoints([]string{tt.item})
 			if err != nil {
 				t.Fatal(err)

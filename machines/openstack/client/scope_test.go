@@ -50,7 +50,7 @@ func TestServiceURLGetsAVersionAndATrailingSlash(t *testing.T) {
 		{"https://nova.example/v2/8a1f", "https://nova.example/v2/8a1f/"},
 		{"https://nova.example/v2.1/8a1f/", "https://nova.example/v2.1/8a1f/"},
 	} {
-		t.Run(row.address+" becomes "+row.want+" (F-27)", func(t *testing.T) {
+		t.Run("the compute URL "+row.address+" becomes "+row.want+" (F-27)", func(t *testing.T) {
 			if got := serviceURL(Compute, row.address); got != row.want {
 				t.Errorf("got %s, want %s", got, row.want)
 			}

@@ -8,17 +8,20 @@ import (
 )
 
 func TestFaultTextOfAServerIsMappedToAnErrorCode(t *testing.T) {
-	for text, want := range map[string]fault.Code{
-		"No valid host was found. There are not enough hosts available.":                   fault.CodeNoValidHost,
-		"Build of instance x aborted: VolumeLimitExceeded: Maximum number of volumes (10)": fault.CodeVolumeQuotaExceeded,
-		"Maximum number of ports exceeded":                                                 fault.CodePortQuotaExceeded,
-		"Quota exceeded for instances":                                                     fault.CodeQuotaExceeded,
-		"Something nobody has seen":                                                        fault.CodeUnknown,
-		"":                                                                                 fault.CodeUnknown,
+	for name, tt := range map[string]struct {
+		text string
+		code fault.Code
+	}{
+		"a text about too few hosts is mapped to NoValidHost":                {"No valid host was found. There are not enough hosts available.", fault.CodeNoValidHost},
+		"a text about the limit of volumes is mapped to VolumeQuotaExceeded": {"Build of instance x aborted: VolumeLimitExceeded: Maximum number of volumes (10)", fault.CodeVolumeQuotaExceeded},
+		"a text about the limit of ports is mapped to PortQuotaExceeded":     {"Maximum number of ports exceeded", fault.CodePortQuotaExceeded},
+		"a text about the quota of servers is mapped to QuotaExceeded":       {"Quota exceeded for instances", fault.CodeQuotaExceeded},
+		"a text that drover does not recognize is mapped to Unknown":         {"Something nobody has seen", fault.CodeUnknown},
+		"an empty text is mapped to Unknown":                                 {"", fault.CodeUnknown},
 	} {
-		t.Run("the fault text \""+text+"\" has the code "+string(want)+" (CAPI-21, MC-49)", func(t *testing.T) {
-			e := JudgeServer("id", text)
-			if e.Code != want || !strings.Contains(e.Message, "server id went to ERROR") || !strings.Contains(e.Message, text) {
+		t.Run(name+" (CAPI-21, MC-49)", func(t *testing.T) {
+			e := JudgeServer("id", tt.text)
+			if e.Code != tt.code || !strings.Contains(e.Message, "server id went to ERROR") || !strings.Contains(e.Message, tt.text) {
 				t.Fatalf("got %s %q", e.Code, e.Message)
 			}
 		})

@@ -9,12 +9,22 @@ import (
 func TestRetryAfterIsParsedAsSecondsAndAsDate(t *testing.T) {
 	header := http.Header{}
 	header.Set("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
-	for text, want := range map[string]time.Duration{
-		"30": 30 * time.Second, "Fri, 20 Nov 2026 12:01:00 GMT": time.Minute, "Fri, 20 Nov 2026 11:00:00 GMT": 0, "-5": 0, "soon": 0, "": 0,
+	for name, tt := range map[string]struct {
+		text string
+		want time.Duration
+	}{
+		"a number is the wait in seconds":                                        {"30", 30 * time.Second},
+		"a date yields the time between the response's Date header and the date": {"Fri, 20 Nov 2026 12:01:00 GMT", time.Minute},
+		"a date before the response's Date header yields no wait":                {"Fri, 20 Nov 2026 11:00:00 GMT", 0},
+		"a negative number yields no wait":                                       {"-5", 0},
+		"a text that is neither a number nor a date yields no wait":              {"soon", 0},
+		"an empty header yields no wait":                                         {"", 0},
 	} {
-		header.Set("Retry-After", text)
-		if got := retryAfter(header); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			header.Set("Retry-After", tt.text)
+			if got := retryAfter(header); got != tt.want {
+				t.Errorf("%q: %s, want %s", tt.text, got, tt.want)
+			}
+		})
 	}
 }

@@ -169,7 +169,7 @@ func TestConcurrencyLimitWithVaryingLatencies(t *testing.T) {
 	}
 }
 
-func TestConcurrencyLimitFollowsAChangingEndpoint(t *testing.T) {
+func TestConcurrencyLimitFollowsTheNumberOfWorkersOfAnEndpoint(t *testing.T) {
 	b := &backend{workers: 16, service: 50 * time.Millisecond}
 	c := NewConcurrency(64)
 	done := func(now time.Time, f flight) { c.Done(now, now.Sub(f.sent), f.inFlight) }

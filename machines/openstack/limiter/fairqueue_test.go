@@ -33,7 +33,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("something is left: %+v", q)
 		}
 	})
-	t.Run("after an item was put back, serves that item before all others", func(t *testing.T) {
+	t.Run("serves an item first after the item was put back", func(t *testing.T) {
 		q := fill()
 		q.Pop()
 		q.Pop()
@@ -42,7 +42,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("served in the order %v, want %v", got, want)
 		}
 	})
-	t.Run("after an item was put back into a group without other items, serves that item before all others", func(t *testing.T) {
+	t.Run("serves an item first after the item was put back into a group without other items", func(t *testing.T) {
 		q := &FairQueue[int]{}
 		q.Push("many", 1)
 		q.PushFront("few", 10)

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestMessageNamesTheResourcesThatADeletedMachineMayLeave(t *testing.T) {
+func TestMessageListsTheResourcesThatADeletedMachineMayLeaveBehind(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `server m, and ports and floating IPs whose description begins with "drover c u", may be left`,
 		`{"serverID":"s","projectID":"p","region":"r","portIDs":["a"],"floatingIPID":"f","volumeIDs":["v"]}`: `server m (s), and ports and floating IPs whose description begins with "drover c u", may be left` +

@@ -27,14 +27,14 @@ func TestRecordOfAMachinesResourcesIsMergedIntoTheStoredStatus(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"stores the record when the status has none":                                    {"", server, all},
-		"replaces a stored record that cannot be parsed":                                {`[]`, server, all},
-		"stores project and region when nothing else is known":                          {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
-		"changes only project and region when the new record has nothing else":          {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
-		"keeps the volumes of an earlier server and adds those of the new server":       {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
-		"keeps the stored ports and floating IP when the new record has none":           {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
-		"removes zone and host of an earlier server":                                    {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
-		"returns the stored record unchanged when only the order of its fields differs": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
+		"stores the record when the status has no record":                                             {"", server, all},
+		"replaces a stored record that cannot be parsed":                                              {`[]`, server, all},
+		"stores project and region when the new record has nothing else and the status has no record": {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
+		"changes only project and region of a stored record when the new record has nothing else":     {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
+		"keeps the volumes of an earlier server and adds those of the new server":                     {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
+		"keeps the stored ports and floating IP when the new record has none":                         {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
+		"removes zone and host of an earlier server when the record of the new server has neither":    {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
+		"returns the stored record unchanged when only the order of its fields differs":               {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := stored(tc.stored)
@@ -74,7 +74,7 @@ func TestRecordOfAMachinesResourcesHasTheFormatOfEarlierReleases(t *testing.T) {
 	}
 }
 
-func TestRecordShowsWhetherTheMachineHadAServer(t *testing.T) {
+func TestRecordOfAMachinesResourcesShowsWhetherTheMachineHadAServer(t *testing.T) {
 	for text, want := range map[string]cloud.Remembered{
 		"":                               {},
 		`{"projectID":"p","region":"r"}`: {BeforeDeletion: "\n\np\nr"},

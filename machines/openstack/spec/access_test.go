@@ -17,10 +17,10 @@ func TestErrorOfARefusedEndpoint(t *testing.T) {
 		flag       string
 		shows, not string
 	}{
-		"shows the refused URL and the flag that allows it (F-4)":                        {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
-		"shows the reference instead of the URL when the URL is in a Secret (F-9, F-10)": {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
-		"shows the reference instead of the URL when the URL is in a ConfigMap (F-10)":   {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
-		"has the class Invalid and names no flag for a text that is not a URL":           {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
+		"shows the refused URL and the flag that allows it (F-4)":                                     {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"shows the Secret's name and key instead of the URL when the URL is in a Secret (F-9, F-10)":  {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
+		"shows the ConfigMap's name and key instead of the URL when the URL is in a ConfigMap (F-10)": {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
+		"has the class Invalid and names no flag when the endpoint is not a URL":                      {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Access{endpoint: tc.endpoint, endpointField: "doc.identityEndpoint"}).Refuse()
@@ -34,7 +34,7 @@ func TestErrorOfARefusedEndpoint(t *testing.T) {
 	}
 }
 
-func TestOriginOfASecretIsAddedOnlyToTheErrorOfARefusedSignIn(t *testing.T) {
+func TestTheErrorOfARefusedSignInShowsWhereTheSecretComesFrom(t *testing.T) {
 	refused := fault.New(fault.Auth, fault.CodeUnauthorized, "refused")
 	a := Access{Origin: "Secret n/s, key password"}
 	for name, tc := range map[string]struct {
@@ -42,9 +42,9 @@ func TestOriginOfASecretIsAddedOnlyToTheErrorOfARefusedSignIn(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"adds the origin of the secret to the error of a refused sign-in": {a, refused, "Secret n/s, key password: refused"},
-		"does not change the error of an exhausted quota":                 {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
-		"adds nothing to the error when the secret has no origin":         {Access{}, refused, "refused"},
+		"the error of a refused sign-in begins with the Secret and key from which the password was read": {a, refused, "Secret n/s, key password: refused"},
+		"the error of an exhausted quota does not change":                                                {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
+		"the error of a refused sign-in does not change when the source of the password is unknown":      {Access{}, refused, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.access.WithOrigin(tc.err); got.Error() != tc.want {
@@ -52,7 +52,7 @@ func TestOriginOfASecretIsAddedOnlyToTheErrorOfARefusedSignIn(t *testing.T) {
 			}
 		})
 	}
-	t.Run("adds nothing when there is no error", func(t *testing.T) {
+	t.Run("no error is returned when the cloud returned none", func(t *testing.T) {
 		if err := a.WithOrigin(nil); err != nil {
 			t.Errorf("got %v", err)
 		}

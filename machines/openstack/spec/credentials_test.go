@@ -17,13 +17,13 @@ func TestReadCredentials(t *testing.T) {
 		"uses the configured cloud's fields when the spec has no credentials (MC-11)": {[]string{`{}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByPassword && c.Password == "env-secret" && c.Region == "r"
 		}, ""},
-		"prefers the spec's tenantName to the configured projectName (MC-11)":                  {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
-		"prefers a project ID in the spec to the configured project name (MC-11)":              {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
-		"reads fields that are empty in the spec from the configured cloud (MC-11)":            {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
-		"accepts the configured endpoint in another spelling":                                  {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
-		"refuses another endpoint with the configured cloud's credentials (MC-12)":             {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
-		"refuses another endpoint with a user of the spec and the configured password (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
-		"accepts another endpoint with credentials of the spec":                                {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
+		"prefers the spec's tenantName to the configured projectName (MC-11)":                                 {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
+		"prefers a project ID in the spec to the configured project name (MC-11)":                             {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
+		"reads fields that are empty in the spec from the configured cloud (MC-11)":                           {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
+		"accepts another spelling of the configured endpoint":                                                 {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
+		"refuses to use the configured cloud's credentials with another endpoint (MC-12)":                     {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
+		"refuses to use the configured password with another endpoint, even when the spec has a user (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
+		"accepts another endpoint than the configured one when the spec has credentials":                      {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
 		"accepts the spec's own credentials with the configured endpoint": {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Username == "x" && c.Password == "y" && c.ProjectName == "p"
 		}, ""},

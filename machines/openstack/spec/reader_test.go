@@ -41,15 +41,15 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	for name, tags := range map[string]string{"when tags are a map": `{"ours":"x"}`, "when tags are a list": `["ours=x"]`} {
-		t.Run("refuses a reserved tag "+name, func(t *testing.T) {
+	for name, tags := range map[string]string{"refuses a tag whose key is reserved for drover when tags are a map": `{"ours":"x"}`, "refuses a tag whose key is reserved for drover when tags are a list": `["ours=x"]`} {
+		t.Run(name, func(t *testing.T) {
 			_, err := read(t, objectOf(`{`+least+`,"tags":`+tags+`}`)).Spec(t.Context())
 			if want := "Machine n/m: spec.providerSpec.value.cloudProviderSpec.tags: the key ours is reserved for drover; remove it"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
-	t.Run("the origin that is shown for a password starts with the Machine's name, even for the configured cloud's password", func(t *testing.T) {
+	t.Run("the text about a password's source starts with the Machine's name, even for the configured cloud's password", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
@@ -67,7 +67,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Error("it was read")
 		}
 	})
-	t.Run("accepts a provider spec that is not a JSON object in lenient mode, and records it as unreadable", func(t *testing.T) {
+	t.Run("accepts a provider spec that is not a JSON object for a Machine that has or had a server", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

@@ -11,22 +11,22 @@ func TestParseValueOfASpecField(t *testing.T) {
 		return string(r.Kind) + ":" + r.Key, nil
 	}
 	for name, tc := range map[string]struct{ raw, want, fails string }{
-		"reads a plain string (MC-10)":                                          {`"x"`, "x", ""},
-		"reads the field value of an object (MC-10)":                            {`{"value":"x"}`, "x", ""},
-		"reads a reference to a Secret (MC-10)":                                 {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"reads a reference to a ConfigMap (MC-10)":                              {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
-		"prefers a reference to a Secret to a reference to a ConfigMap (MC-10)": {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"prefers a reference to a ConfigMap to the field value (MC-10)":         {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
-		"an incomplete reference is ignored when the field value is set":        {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
-		"an incomplete reference is an error when the field value is not set":   {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
-		"an empty reference counts as unset":                                    {`{"secretKeyRef":{}}`, "", ""},
-		"null counts as unset (MC-13)":                                          {`null`, "", ""},
-		"an object whose fields are null counts as unset (MC-13)":               {`{"value":null,"secretKeyRef":null}`, "", ""},
-		"a number is read as its text":                                          {`5`, "5", ""},
-		"a boolean is read as its text":                                         {`true`, "true", ""},
-		"escaped quotes and backslashes in a string are read":                   {`"a\"b\\c"`, `a"b\c`, ""},
-		"an unknown key of a reference is an error that suggests the right key": {`{"secretKeyReff":{}}`, "", "did you mean secretKeyRef"},
-		"a list is an error":                                                    {`["x"]`, "", "is a list"},
+		"reads a plain string (MC-10)":                                                     {`"x"`, "x", ""},
+		"reads the text in the field named value of an object (MC-10)":                     {`{"value":"x"}`, "x", ""},
+		"reads a reference to a Secret (MC-10)":                                            {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"reads a reference to a ConfigMap (MC-10)":                                         {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
+		"a reference to a Secret takes precedence over a reference to a ConfigMap (MC-10)": {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"a reference to a ConfigMap takes precedence over the field named value (MC-10)":   {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
+		"an incomplete reference is ignored when the field named value is set":             {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
+		"an incomplete reference is an error when the field named value is not set":        {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
+		"an empty reference counts as unset":                                               {`{"secretKeyRef":{}}`, "", ""},
+		"null counts as unset (MC-13)":                                                     {`null`, "", ""},
+		"an object whose fields are null counts as unset (MC-13)":                          {`{"value":null,"secretKeyRef":null}`, "", ""},
+		"a number is read as its text":                                                     {`5`, "5", ""},
+		"a boolean is read as its text":                                                    {`true`, "true", ""},
+		"escaped quotes and backslashes in a string are unescaped":                         {`"a\"b\\c"`, `a"b\c`, ""},
+		"an unknown key of a reference is an error that suggests the right key":            {`{"secretKeyReff":{}}`, "", "did you mean secretKeyRef"},
+		"a list is an error":                                                               {`["x"]`, "", "is a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, err := parseValue([]byte(tc.raw))

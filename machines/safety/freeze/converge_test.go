@@ -44,18 +44,18 @@ func TestOnlyNeededWritesOfAFreezeAreMade(t *testing.T) {
 		verdict Verdict
 		want    string
 	}{
-		"writes nothing for a group that is not frozen":                                             {func(*Group) {}, within, ""},
-		"marks the deployment first and then all its sets as frozen (MCM-70)":                       {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
-		"does not mark a frozen group as frozen again (MCM-70)":                                     {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
-		"removes the freeze labels and sets the conditions to False after a freeze (MCM-71)":        {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
-		"writes nothing for a group whose end of the freeze is already written (MCM-71)":            {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
-		"removes the freeze label from a set that has no condition Frozen (MCM-78)":                 {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
-		"removes the freeze label from a deployment that has no condition Frozen (MCM-78)":          {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
-		"keeps a freeze label whose value is not one of drover's (MCM-78)":                          {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
-		"sets a set's condition Frozen to False when its deployment has no such condition (MCM-78)": {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
-		"marks a new set of a frozen deployment as frozen (MCM-78)":                                 {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
-		"adds a missing freeze label to a frozen group (MCM-78)":                                    {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
-		"ends the freeze of a deployment without sets (MCM-78)":                                     {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
+		"writes nothing for a group that is not frozen":                                                          {func(*Group) {}, within, ""},
+		"marks the deployment first and then all its sets as frozen (MCM-70)":                                    {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
+		"does not mark a frozen group as frozen again (MCM-70)":                                                  {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
+		"removes the freeze labels and sets the conditions to False after a freeze (MCM-71)":                     {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
+		"writes nothing when the end of the group's freeze is already written (MCM-71)":                          {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
+		"removes the freeze label from a set that has no condition Frozen (MCM-78)":                              {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
+		"removes the freeze label from a deployment that has no condition Frozen (MCM-78)":                       {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
+		"keeps a freeze label whose value is not one of drover's (MCM-78)":                                       {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
+		"writes the condition Frozen of a set as False when the set's deployment has no such condition (MCM-78)": {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
+		"marks a new set of a frozen deployment as frozen (MCM-78)":                                              {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
+		"adds a missing freeze label to a frozen group (MCM-78)":                                                 {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
+		"ends the freeze of a deployment without sets (MCM-78)":                                                  {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
 		"removes the unfreeze annotations together with the freeze label (MCM-77)": {func(g *Group) {
 			all(g, true, metav1.ConditionTrue)
 			g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: "", v1alpha1.AnnotationUnfreezeMCM: ""}
@@ -88,14 +88,14 @@ func TestOnlyNeededWritesOfAFreezeAreMade(t *testing.T) {
 
 // Each case starts or ends a freeze. The leader is interrupted after each possible number of writes, and the next leader
 // continues.
-func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
+func TestANewLeaderContinuesAnInterruptedFreeze(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		living int
 		frozen bool
 	}{
-		{"writes the missing marks of a freeze that a previous leader started (MCM-78)", 8, true},
-		{"removes the remaining marks of a freeze that a previous leader ended (MCM-78)", 7, false},
+		{"writes the freeze labels and conditions that the previous leader did not write when it started the freeze (MCM-78)", 8, true},
+		{"removes the freeze labels that the previous leader did not remove when it ended the freeze (MCM-78)", 7, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for cut := 1; cut <= 6; cut++ {

@@ -55,21 +55,21 @@ func TestAGroupIsFrozenOnlyForTooManyMachines(t *testing.T) {
 		"is not frozen with the unfreeze annotation on a set (MCM-77)":                                         {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
 		"is not frozen again within the check period after an operator ended the freeze (MCM-77)":              {size: 5, living: 100, change: setFree, at: 59 * time.Second},
 		"is frozen again when the check period after an operator ended the freeze is over (MCM-77)":            {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
-		"is frozen at once when no operator ended the freeze before (MCM-77)":                                  {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
-		"is not frozen below the limit when an operator has set the freeze label (MCM-78)":                     {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
+		"is frozen again at once when the previous freeze was not ended by an operator (MCM-77)":               {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
+		"is not frozen below the limit, even when an operator has set the freeze label (MCM-78)":               {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
 		"is no longer frozen when its deployment has no sets (MCM-78)":                                         {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
 		"stays frozen without Machines while the group is paused":                                              {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
 		"is not frozen with too many Machines while the group is paused":                                       {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
 		"is not frozen with too many Machines while the group is being deleted":                                {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
-		"is not frozen with as many Machines as the maximum before the size was lowered":                       {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
-		"is frozen with --safety-up Machines more than the maximum before the size was lowered":                {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
-		"stays frozen although the maximum before the size was lowered allows its Machines":                    {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
+		"is not frozen after its size was lowered, with as many Machines as the earlier size allowed":          {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
+		"is frozen after its size was lowered, with --safety-up Machines more than the earlier size allowed":   {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
+		"stays frozen after its size was lowered, although the earlier size allowed as many Machines":          {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
 		"is not frozen with too many Machines when the check period is 0":                                      {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
 		"is no longer frozen with too many Machines when the check period is 0":                                {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
 		"is not frozen with eight Machines at the largest possible size and surge":                             {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
-		"is not frozen while the maximum before the size was lowered is unknown":                               {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
+		"is not frozen after a change of its size while the earlier size is unknown":                           {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
 	} {
-		t.Run("the group "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			g := &Group{Living: tt.living}
 			if tt.bare {
 				g.Sets = []*v1alpha1.MachineSet{newSet("set", tt.size, nil)}
@@ -116,7 +116,7 @@ func setFree(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonByH
 
 func TestTheMessageOfAFreeze(t *testing.T) {
 	g := &Group{Deployment: newDeployment(5), Living: 12}
-	t.Run("names the number of Machines, both limits, and the annotation that ends the freeze (MCM-70)", func(t *testing.T) {
+	t.Run("names the number of Machines, the numbers at which the freeze starts and ends, and the unfreeze annotation (MCM-70)", func(t *testing.T) {
 		v := Judge(g, defaults, noon)
 		for _, part := range []string{"12 living Machines", "is frozen from 8 on", "at most 7 are left", v1alpha1.AnnotationUnfreeze} {
 			if !strings.Contains(v.Message, part) {

@@ -297,7 +297,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 
 func TestALateWatchNeitherStartsNorEndsAFreeze(t *testing.T) {
 	for _, late := range []string{"machinedeployments", "machinesets"} {
-		t.Run("nothing is frozen, because live reads contradict the late cache of "+late+" (MCM-70)", func(t *testing.T) {
+		t.Run("live reads prevent a freeze while the informer cache of "+late+" is out of date (MCM-70)", func(t *testing.T) {
 			inBubble(t, late, defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
 				b.scale("g", 30)
 				b.addTo("g-1", 3, 30)
@@ -313,7 +313,7 @@ func TestALateWatchNeitherStartsNorEndsAFreeze(t *testing.T) {
 			})
 		})
 	}
-	t.Run("no freeze ends, because live reads contradict the late cache of Machines (MCM-71)", func(t *testing.T) {
+	t.Run("live reads prevent the end of a freeze while the informer cache of Machines is out of date (MCM-71)", func(t *testing.T) {
 		inBubble(t, "machines", defaults, func(b *bubble) { b.add("g", 3, 8) }, func(b *bubble) {
 			b.expect("g", overshoot)
 			// The watch shows these deletions late, and also the creation of the replacements.

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestTheMaximumBeforeASizeWasLoweredCountsForAMinute(t *testing.T) {
+func TestTheEarlierMaximumOfMachinesCountsForAMinuteAfterASmallerSize(t *testing.T) {
 	a := key{types.NamespacedName{Namespace: "ns", Name: "a"}, true}
 	t.Run("the earlier maximum of a group's Machines counts for one minute after its size was lowered (MCM-73)", func(t *testing.T) {
 		var s sizes
@@ -63,12 +63,12 @@ func TestTheEarlierMaximumOfMachinesAfterAChangeOfTheSize(t *testing.T) {
 	}
 }
 
-func TestTheEarlierMaximumIsUnknownWhileObservedGenerationDiffersFromTheGeneration(t *testing.T) {
+func TestTheEarlierMaximumOfMachinesWhenAGroupIsFirstSeen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		observed int64
 		want     int
 	}{
-		"there is no earlier maximum when the object has no status.observedGeneration":                    {0, 0},
+		"there is no earlier maximum when the group has no status.observedGeneration":                     {0, 0},
 		"there is no earlier maximum when status.observedGeneration equals metadata.generation":           {1, 0},
 		"the earlier maximum is unknown while status.observedGeneration differs from metadata.generation": {7, unknown},
 	} {

@@ -10,14 +10,20 @@ import (
 )
 
 func TestAnAcceptedDeletionOfAnOrphanIsCountedOnce(t *testing.T) {
-	for observed, want := range map[bool]float64{false: 1, true: 0} {
-		t.Run("the metric counts "+map[bool]string{false: "only once a deletion that is accepted twice", true: "no deletion with --observe"}[observed]+" (CAPI-59)", func(t *testing.T) {
+	for name, tc := range map[string]struct {
+		observed bool
+		want     float64
+	}{
+		"the metric counts a deletion only once when the deletion is accepted twice (CAPI-59)": {false, 1},
+		"the metric counts no deletion with --observe (CAPI-59)":                               {true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
 			c, _ := speaker(t)
-			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
+			c.Observed, c.memory.Asked = tc.observed, map[string]time.Time{}
 			for range 2 {
 				c.accepted(&verdict.Orphan{Kind: "server", ID: "a"})
 			}
-			if got := testutil.ToFloat64(c.metrics.collected.WithLabelValues("server")); got != want {
+			if got := testutil.ToFloat64(c.metrics.collected.WithLabelValues("server")); got != tc.want {
 				t.Errorf("the metric is %v", got)
 			}
 		})

@@ -229,8 +229,8 @@ func (b *bubble) pods() (left, leaving int) {
 }
 
 // The rounds run 15, 30, 45 and 60 minutes after the start. The third one starts the drain.
-func TestADrainContinuesBetweenRoundsWhileNothingProtectsTheServer(t *testing.T) {
-	t.Run("a drain continues every 20 s without another list of Machines, and the round after the drain deletes the server (MCM-81)", func(t *testing.T) {
+func TestTheDrainOfAnOrphansNodeBetweenTwoRounds(t *testing.T) {
+	t.Run("a drain continues every 20 s without a list of Machines, and the next round deletes the server (MCM-81)", func(t *testing.T) {
 		inBubble(t, time.Hour, func(b *bubble) {
 			b.at(3 * testPeriod)
 			if left, leaving := b.pods(); left != 2 || leaving != 1 {
@@ -282,11 +282,11 @@ func TestADrainContinuesBetweenRoundsWhileNothingProtectsTheServer(t *testing.T)
 		}
 	}
 	for name, change := range map[string]func(b *bubble){
-		"a drain stops when another Machine has adopted the server (MCM-83)":                 func(b *bubble) { b.cloud.adopted.Store(true) },
-		"a drain stops while the lists of the project are incomplete (MCM-80)":               func(b *bubble) { b.cloud.unknown.Store(true) },
-		"a drain stops while the mass-deletion guard of the project holds a server (MCM-82)": func(b *bubble) { b.cloud.held.Store(true) },
-		"a drain stops when a new Machine has the server's provider ID (MCM-83)":             makes("adopts", "s"),
-		"a drain stops when a new Machine has the server's name (MCM-83)":                    makes("gone", ""),
+		"a drain stops when another Machine has adopted the server (MCM-83)":                      func(b *bubble) { b.cloud.adopted.Store(true) },
+		"a drain stops while the lists of the server's project are incomplete (MCM-80)":           func(b *bubble) { b.cloud.unknown.Store(true) },
+		"a drain stops while the mass-deletion guard holds a server of the same project (MCM-82)": func(b *bubble) { b.cloud.held.Store(true) },
+		"a drain stops when a new Machine has the server's provider ID (MCM-83)":                  makes("adopts", "s"),
+		"a drain stops when a new Machine has the server's name (MCM-83)":                         makes("gone", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, time.Hour, func(b *bubble) {

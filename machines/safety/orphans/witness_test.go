@@ -57,7 +57,7 @@ func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n i
 	}
 }
 
-func TestTheRecordOfGoneMachinesForgetsThemAfterThirtyDays(t *testing.T) {
+func TestGoneMachinesAreForgottenAfterThirtyDays(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	w := newWitness(clock)
 	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)

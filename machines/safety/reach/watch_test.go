@@ -86,12 +86,12 @@ func expect(t *testing.T, w *Watch, frozen bool) {
 	}
 }
 
-func TestWhenAnOutageOfOneOfTwoAPIServersFreezesDecisions(t *testing.T) {
+func TestDecisionsStopWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	for name, outage := range map[string]func(control, target *server, away bool){
-		"decisions are frozen while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
-		"decisions are frozen while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
-		"decisions are frozen while the target cluster's API server does not answer (MCM-79)":      func(_, c *server, away bool) { c.hangs.Store(away) },
-		"decisions are frozen while neither API server answers (MCM-79)":                           func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
+		"decisions stop while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
+		"decisions stop while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
+		"decisions stop while the target cluster's API server does not answer (MCM-79)":      func(_, c *server, away bool) { c.hangs.Store(away) },
+		"decisions stop while neither API server answers (MCM-79)":                           func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(t *testing.T, w *Watch, control, target *server) {
@@ -121,14 +121,14 @@ func TestWhenAnOutageOfOneOfTwoAPIServersFreezesDecisions(t *testing.T) {
 			})
 		})
 	}
-	t.Run("decisions are not frozen while the API server refuses reads, because a refusal is an answer", func(t *testing.T) {
+	t.Run("decisions continue while the target cluster's API server forbids reads, because that is an answer, too", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.forbids.Store(true)
 			time.Sleep(time.Hour)
 			expect(t, w, false)
 		})
 	})
-	t.Run("decisions are not frozen while the API servers answer other calls, even if the lease cannot be read", func(t *testing.T) {
+	t.Run("decisions continue while both API servers answer other calls, even if drover's periodic reads fail", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, control, target *server) {
 			control.down.Store(true)
 			target.down.Store(true)
@@ -140,7 +140,7 @@ func TestWhenAnOutageOfOneOfTwoAPIServersFreezesDecisions(t *testing.T) {
 			}
 		})
 	})
-	t.Run("each API server is asked once every 5 s whether it answers (F-58)", func(t *testing.T) {
+	t.Run("drover reads from each API server once every 5 s to check that the API server answers (F-58)", func(t *testing.T) {
 		watched(t, func(t *testing.T, _ *Watch, control, target *server) {
 			before := []int64{control.reads.Load(), target.reads.Load()}
 			time.Sleep(time.Minute)
@@ -149,7 +149,7 @@ func TestWhenAnOutageOfOneOfTwoAPIServersFreezesDecisions(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the metric is 1 for the cluster whose API server does not answer, and 0 for the other cluster (MCM-79)", func(t *testing.T) {
+	t.Run("the metric drover_frozen_api is 1 for the cluster whose API server does not answer, and 0 for the other cluster (MCM-79)", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.down.Store(true)
 			time.Sleep(time.Minute)
@@ -170,13 +170,13 @@ func TestWhenAnOutageOfOneOfTwoAPIServersFreezesDecisions(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a nil Watch never freezes decisions", func(t *testing.T) {
+	t.Run("decisions never stop when no Watch observes the API servers", func(t *testing.T) {
 		var w *Watch
 		expect(t, w, false)
 	})
 }
 
-func TestAWatchOfASingleClusterFreezesDecisionsWhenItsAPIServerIsDown(t *testing.T) {
+func TestDecisionsStopWhileTheOnlyAPIServerDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := &server{}
 		w := New(Options{Control: one})

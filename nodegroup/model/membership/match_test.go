@@ -59,9 +59,9 @@ func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 			tt.change(n, victim)
 			want := map[string]string{"a": p.ID(), "z": other.ID()}[tt.group]
 			for how, node := range map[string]membership.Node{
-				"in a request with all fields that the autoscaler sends, the Node belongs to the same group": pools.Asked(n),
-				"in a request with only the provider ID, the Node belongs to the same group":                 {ProviderID: n.Spec.ProviderID},
-				"in a request with only the name, the Node belongs to the same group":                        {Name: n.Name},
+				"a request with all fields that the autoscaler sends for the Node returns the expected group": pools.Asked(n),
+				"a request with only the Node's provider ID returns the expected group":                       {ProviderID: n.Spec.ProviderID},
+				"a request with only the Node's name returns the expected group":                              {Name: n.Name},
 			} {
 				if got := groupOf(index(w), node); got != want {
 					t.Errorf("%s: got %q, want %q", how, got, want)

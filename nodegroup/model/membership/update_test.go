@@ -38,7 +38,7 @@ func TestWhichGroupsAWatchEventChanges(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a later event does not change an index that was built before the event", func(t *testing.T) {
+	t.Run("an index that was built before an event still contains the Node's earlier group", func(t *testing.T) {
 		after, _ := before.Apply([]membership.Event{{Object: n, Gone: true}, {Object: moved}})
 		if got := groupOf(before, pools.Asked(n)); got != p.ID() {
 			t.Errorf("before the events the node belongs to %q, want %q", got, p.ID())

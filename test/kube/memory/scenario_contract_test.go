@@ -108,12 +108,12 @@ func compare(t *testing.T, fake, truth server, cases []operations) {
 	}
 }
 
-func TestTheInMemoryServerAnswersLikeARealAPIServer(t *testing.T) {
+func TestTheInMemoryAPIServerAnswersLikeARealAPIServer(t *testing.T) {
 	fake, _ := inMemory(t)
 	compare(t, fake, realOne(t), joined(writes, applies, statuses, deletions, builtins, reads))
 }
 
-func TestTheInMemoryServerCollectsGarbageLikeARealCluster(t *testing.T) {
+func TestTheInMemoryAPIServerCollectsGarbageLikeARealCluster(t *testing.T) {
 	fake, _ := inMemory(t)
 	compare(t, fake, realOne(t, kube.ControllerManager), collections)
 }

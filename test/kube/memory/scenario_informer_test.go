@@ -73,7 +73,7 @@ func (w *world) known(t *testing.T) int {
 	return len(all)
 }
 
-func TestWatchesOfInformersInVirtualTime(t *testing.T) {
+func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 	t.Run("an informer sees a write at once", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")

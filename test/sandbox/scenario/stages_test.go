@@ -68,12 +68,12 @@ func TestWhenARolloutIsDone(t *testing.T) {
 		machines int
 		done     bool
 	}{
-		"a rollout is not done while an old node is left":               {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
-		"a rollout is not done while a new node has the old flavor":     {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
-		"a rollout is not done while a new node lacks the new label":    {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
-		"a rollout is not done while a machine has no node":             {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
-		"a rollout is not done with a single node and a single machine": {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
-		"a rollout is done when every machine has a new node":           {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
+		"a rollout is not done while an old node is left":                        {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a rollout is not done while a new node has the old flavor":              {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a new node lacks the new label":             {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a Machine has no node":                      {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a rollout is not done when there are only one new node and one Machine": {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
+		"a rollout is done when every machine has a new node":                    {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := rolledOver(before, members{nodes: c.nodes, machines: make([]v1alpha1.Machine, c.machines)}); (got == "") != c.done {
@@ -90,10 +90,10 @@ func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
 		t.Errorf("one of each for one machine: got %q", got)
 	}
 	for name, l := range map[string]openstack.Left{
-		"there is a server more than Machines":       {Servers: []string{"x", "y"}, Ports: one, FloatingIPs: one},
-		"there is a port more than Machines":         {Servers: one, Ports: []string{"x", "y"}, FloatingIPs: one},
-		"there are fewer floating IPs than Machines": {Servers: one, Ports: one},
-		"there is a volume, which no Machine has":    {Servers: one, Ports: one, FloatingIPs: one, Volumes: one},
+		"more servers than Machines are reported":       {Servers: []string{"x", "y"}, Ports: one, FloatingIPs: one},
+		"more ports than Machines are reported":         {Servers: one, Ports: []string{"x", "y"}, FloatingIPs: one},
+		"fewer floating IPs than Machines are reported": {Servers: one, Ports: one},
+		"a volume is reported when no Machine has one":  {Servers: one, Ports: one, FloatingIPs: one, Volumes: one},
 	} {
 		if surplus(l, m) == "" {
 			t.Errorf("%s: got nothing", name)

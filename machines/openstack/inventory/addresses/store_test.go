@@ -24,10 +24,10 @@ func TestOneOfTwoPortsWithTheSameOwnerTagIsChosen(t *testing.T) {
 		doubt         bool
 		want          string
 	}{
-		"keeps the first port when neither port is bound to a server":          {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"keeps the first port when the first port is bound to a server":        {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"takes the second port when only the second port is bound to a server": {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"takes the second port when the first port may be gone":                {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"keeps the port that was stored first when neither port is bound to a server":    {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"keeps the port that was stored first when both ports are bound to a server":     {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"takes the port that was stored second when only that port is bound to a server": {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"takes the port that was stored second when the first port may be gone":          {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -103,7 +103,7 @@ func TestLastKnownPortAndServerOfAFloatingIP(t *testing.T) {
 	}
 }
 
-func TestBindReturnsThePortsThatTheServerNoLongerHas(t *testing.T) {
+func TestBindReturnsThePortsThatAreNoLongerBoundToTheServer(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
 	s.SetPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)
@@ -115,7 +115,7 @@ func TestBindReturnsThePortsThatTheServerNoLongerHas(t *testing.T) {
 	}
 }
 
-func TestForgetPortKeepsAPortWithAnotherID(t *testing.T) {
+func TestForgetPortForgetsOnlyThePortWithTheGivenID(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 0), Port{ID: "a"}, noon)
 	if s.ForgetPort("u1", 0, "b"); !s.Has("u1") {

@@ -45,17 +45,17 @@ func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("a create in doubt of this process is not replaced by an inherited create for the same Machine", func(t *testing.T) {
+	t.Run("an inherited create does not replace this process's own create in doubt for the same Machine", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("inherited creates stay in doubt for an hour when their ports are not looked up a second time", func(t *testing.T) {
+	t.Run("inherited creates stay in doubt, even for an hour, until their ports are looked up a second time", func(t *testing.T) {
 		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
-	t.Run("the wait of inherited creates for the second look-up of their ports begins at drover's start", func(t *testing.T) {
+	t.Run("the time until the second look-up of the ports of inherited creates counts from drover's start", func(t *testing.T) {
 		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
 			t.Errorf("got %s, %v", left, any)
 		}

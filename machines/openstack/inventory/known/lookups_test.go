@@ -103,7 +103,7 @@ func TestFirstLookUpOfAMissingServer(t *testing.T) {
 }
 
 func TestAnswerToTheLookUpOfAServer(t *testing.T) {
-	t.Run("a server in ERROR because of a quota counts as a create that this quota refused", func(t *testing.T) {
+	t.Run("a server in ERROR because of a quota stops creates of other Machines, as a refused create does", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")
 		row.Status, row.Fault.Message = servers.StatusError, "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota."
@@ -112,7 +112,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a server that does not exist does not count as a loss in the mass-deletion guard when only a port named it", func(t *testing.T) {
+	t.Run("the mass-deletion guard does not count a missing server as lost when only a port has named the server", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

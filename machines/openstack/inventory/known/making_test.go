@@ -20,7 +20,7 @@ func TestPortsThatAnEarlierServerCreatePossiblyUses(t *testing.T) {
 	}{
 		"a port that this process created does not count as used by an earlier server create (F-21)":             {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
 		"a port known only from a list counts as possibly used by a server create of the previous leader (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
-		"a port that this process created does not count as used, even after a list shows the port (F-21)": {func(p *Project) {
+		"even after a list shows a port, the port does not count as used when this process created it (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
@@ -48,10 +48,10 @@ func TestOnlyAPortWithoutAnExistingServerIsFree(t *testing.T) {
 		device string
 		want   bool
 	}{
-		"accepts a port without a server (F-21)":                      {"", true},
-		"accepts a port whose server is gone (F-21)":                  {"gone", true},
-		"refuses a port whose server exists (F-21)":                   {"living", false},
-		"refuses a port on a server that drover does not know (F-21)": {"unknown", false},
+		"a port without a server is free (F-21)":                                      {"", true},
+		"a port whose server is gone is free (F-21)":                                  {"gone", true},
+		"a port whose server exists is in use (F-21)":                                 {"living", false},
+		"a port that is bound to a server that drover does not know is in use (F-21)": {"unknown", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()

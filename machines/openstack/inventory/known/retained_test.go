@@ -29,7 +29,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 			t.Fatal("the port of an idle Machine is not released")
 		}
 	})
-	t.Run("the release blocks creates of servers on the port (F-18)", func(t *testing.T) {
+	t.Run("no server is created on the port while the port is being released (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		if !p.BeginRelease(port) {
 			t.Fatal("the port of an idle Machine is not released")
@@ -62,13 +62,13 @@ func TestReleaseOfRetainedPortsAndFloatingIPsAfterARefusalForAQuota(t *testing.T
 		after   time.Duration
 		want    []Retained
 	}{
-		"ports and floating IPs are released after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
-		"ports and floating IPs stay before two steps of the back-off have passed":                             {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
-		"ports and floating IPs stay while the Machine has a server":                                           {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
-		"ports and floating IPs stay while spec.providerID names a server":                                     {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
-		"ports and floating IPs stay while a create is in doubt":                                               {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
-		"ports and floating IPs stay while a call is creating a resource of their Machine":                     {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"ports and floating IPs stay when their Machine is not in drover's registry":                           {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"ports and floating IPs are released 90 seconds after the refusal, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
+		"ports and floating IPs stay in the first 90 seconds after the refusal":                             {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
+		"ports and floating IPs stay while the Machine has a server":                                        {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
+		"ports and floating IPs stay while spec.providerID names a server":                                  {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
+		"ports and floating IPs stay while a create is in doubt":                                            {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
+		"ports and floating IPs stay while a call is creating a resource of their Machine":                  {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
+		"ports and floating IPs stay when their Machine is not in drover's registry":                        {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

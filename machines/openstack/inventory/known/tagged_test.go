@@ -73,7 +73,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a port whose server is gone shows no server, and is removed from the list once it is deleted (CAPI-59)", func(t *testing.T) {
+	t.Run("a port whose server is gone is listed without a server, and is no longer listed after its deletion (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
 		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
@@ -88,7 +88,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 }
 
 func TestMissingServerInTheListOfTheClustersResources(t *testing.T) {
-	t.Run("the list lacks the missing server, and its port counts as in use (MCM-81)", func(t *testing.T) {
+	t.Run("the list does not have the missing server, and shows the server's port as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

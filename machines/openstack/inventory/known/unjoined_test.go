@@ -33,12 +33,12 @@ func TestOnlyPortsOfServersWithoutANodeAreLookedUp(t *testing.T) {
 	}
 }
 
-func TestServerWithoutItsPortCountsAsFailed(t *testing.T) {
+func TestServerCountsAsFailedWhenItsPortIsNoLongerBoundToIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device   string
 		detached bool
 	}{
-		"a server whose port is bound to it does not count as failed (F-21)":                                         {"s1", false},
+		"a server does not count as failed while its port is bound to it (F-21)":                                     {"s1", false},
 		"a server counts as failed, and its port is to be replaced, when the port is bound to no server (F-21)":      {"", true},
 		"a server counts as failed, and its port is to be replaced, when the port is bound to another server (F-21)": {"s2", true},
 	} {
@@ -78,7 +78,7 @@ func TestOnlyADuplicateServerIsDeleted(t *testing.T) {
 		"a second server stays when spec.providerID is empty":                                        {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
 		"a second server stays when spec.providerID names a server of another Machine (F-1)":         {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
 		"a second server stays while its Machine is being deleted":                                   {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays before the ports of the first server were looked up (F-21)":           {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays until the ports of the first server have been looked up (F-21)":       {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

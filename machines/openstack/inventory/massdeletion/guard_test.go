@@ -101,8 +101,8 @@ func (p *project) believes(id string) bool {
 	return p.Believes([]*servers.Known{p.cache.ByID(id)})
 }
 
-func TestMassDeletionGuardHoldsTooManyLosses(t *testing.T) {
-	t.Run("accepts a single loss only after it is stored for the next leader (F-16)", func(t *testing.T) {
+func TestMassDeletionGuardAcceptsFewLossesAndHoldsManyLosses(t *testing.T) {
+	t.Run("accepts a single loss only after the loss is stored for the next leader (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)
 		if p.believes("s0") {
@@ -112,7 +112,7 @@ func TestMassDeletionGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
 		}
 	})
-	t.Run("accepts a single loss at once when there is no store", func(t *testing.T) {
+	t.Run("accepts a single loss at once when drover stores no losses", func(t *testing.T) {
 		p := newProject(false)
 		p.lose(1, noon)
 		if !p.believes("s0") {
@@ -156,7 +156,7 @@ func TestMassDeletionGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("would store %v, %v", h, dirty)
 		}
 	})
-	t.Run("counts new losses together with those that the previous leader stored (F-16)", func(t *testing.T) {
+	t.Run("counts new losses together with the losses that the previous leader stored (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.Guard = New(true)
 		p.Load(Held{Lost: map[string]time.Time{"x": noon, "y": noon, "z": noon}})

@@ -57,7 +57,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("counts a reservation only once when the cloud's limits already include its server", func(t *testing.T) {
+	t.Run("does not count a reservation in addition when the cloud's limits already include the Machine's server", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -67,7 +67,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ends a reservation when its Machine creates nothing for three periods of reading the cloud's limits", func(t *testing.T) {
+	t.Run("ends a reservation when its Machine creates nothing for 90 seconds", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -78,7 +78,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("stops watching a quota when no Machine was refused for it in one period of reading the cloud's limits", func(t *testing.T) {
+	t.Run("stops watching a quota when no Machine was refused for that quota between two readings of the limits", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("trusts the cloud's limits over its first refusals, and refuses Machines once the cloud has refused more creates", func(t *testing.T) {
+	t.Run("while limits show free quota, accepts Machines after the cloud's first refusals, and refuses them after more", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -108,7 +108,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 		}
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("permits the release of retained resources when no quota was free for two steps of the back-off (CAPI-22)", func(t *testing.T) {
+	t.Run("permits the release of retained resources when no quota was free for 90 seconds (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{}, noon)
 		if b.Exhausted(noon.Add(RetainedFor-time.Second)) || !b.Exhausted(noon.Add(RetainedFor)) {
@@ -117,7 +117,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 	})
 }
 
-func TestServiceOfAQuotaIsKnownFromTheErrorCode(t *testing.T) {
+func TestErrorCodeOfARefusalShowsWhichServiceHasTheQuota(t *testing.T) {
 	for code, want := range map[fault.Code]client.Service{
 		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,

@@ -33,9 +33,9 @@ func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 		missing []string
 	}{
 		"reports a new server as changed":                                          {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
-		"does not report an unchanged row":                                         {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
+		"does not report a server as changed when its row is unchanged":            {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
 		"reports a server as changed when its status changes":                      {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
-		"ignores a row that is older than the known row":                           {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
+		"ignores a row that is older than the row in the cache":                    {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
 		"marks a server as gone when its row is DELETED":                           {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
 		"keeps a deleted server as gone when an outdated list still shows it":      {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
 		"marks a server as missing, not gone, when a full list lacks it (CAPI-36)": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
@@ -134,12 +134,12 @@ func TestListOfTheServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"includes a server with the Machine's UID":                                              {"uid-a", 1, 0},
-		"includes a gone server with the Machine's UID":                                         {"uid-z", 0, 1},
-		"does not include a server without the Machine's UID that spec.providerID names (F-1)":  {"uid-l", 0, 0},
-		"does not include a server of another cluster with the same UID (F-1)":                  {"uid-b", 0, 0},
-		"does not include a server that spec.providerID names and no list has shown (F-1)":      {"uid-u", 0, 0},
-		"includes, as gone, a server that spec.providerID names and that never existed (MC-66)": {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                                                            {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                                                       {"uid-z", 0, 1},
+		"does not include a server that spec.providerID names and that does not have the Machine's UID (F-1)": {"uid-l", 0, 0},
+		"does not include a server of another cluster with the same UID (F-1)":                                {"uid-b", 0, 0},
+		"does not include a server that spec.providerID names and no list has shown (F-1)":                    {"uid-u", 0, 0},
+		"includes, as gone, a server that spec.providerID names and that never existed (MC-66)":               {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)
@@ -150,7 +150,7 @@ func TestListOfTheServersOfAMachine(t *testing.T) {
 	}
 }
 
-func TestServerInSpecProviderIDIsChosenAndOtherwiseTheOldestWorkingServer(t *testing.T) {
+func TestMachineUsesTheServerInSpecProviderIDOrElseItsOldestWorkingServer(t *testing.T) {
 	server := func(id string, minute int) *Known {
 		return &Known{Row: Row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
 	}

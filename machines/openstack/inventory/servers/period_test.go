@@ -23,16 +23,16 @@ func TestPeriodOfListsDependsOnTheServers(t *testing.T) {
 		mine      bool
 		want      time.Duration
 	}{
-		"is one minute when no server changes (CAPI-32)":                                  {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
-		"is two seconds while a server changes":                                           {flux(time.Second), false, true, FastPeriod},
-		"is five seconds while a server is built (F-56)":                                  {building(nil), false, true, BuildPeriod},
-		"is two seconds after the deletion of a server that is being built was requested": {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
-		"is two seconds while Nova deletes a server that is being built":                  {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
-		"is one minute when a server has changed for so long that it counts as stuck":     {flux(20 * time.Minute), false, true, RestPeriod},
-		"is one minute while only a server of another owner changes":                      {flux(time.Second), false, false, RestPeriod},
-		"is two seconds after the deletion of a server was requested":                     {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
-		"is one minute when the server whose deletion was requested is gone":              {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
-		"is two seconds while a create is in doubt":                                       {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
+		"is one minute when no server changes (CAPI-32)":                                                   {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
+		"is two seconds while a server changes":                                                            {flux(time.Second), false, true, FastPeriod},
+		"is five seconds while a server is built (F-56)":                                                   {building(nil), false, true, BuildPeriod},
+		"is two seconds after the deletion of a server that is being built was requested":                  {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
+		"is two seconds while Nova deletes a server that is being built":                                   {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
+		"is one minute when a server has been changing for 20 minutes, because the server counts as stuck": {flux(20 * time.Minute), false, true, RestPeriod},
+		"is one minute while only a server of another owner changes":                                       {flux(time.Second), false, false, RestPeriod},
+		"is two seconds after the deletion of a server was requested":                                      {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
+		"is one minute when the server whose deletion was requested is gone":                               {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
+		"is two seconds while a create is in doubt":                                                        {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()

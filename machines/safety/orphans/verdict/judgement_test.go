@@ -35,7 +35,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 			}, Unreadable, nil},
 		"nothing is deleted while there is no Machine at all, even with a confirmation (MCM-82)": {30, nil,
 			func(_ int, s *Snapshot) { s.drop(30, false); s.Confirmed = true }, NoMachines, nil},
-		"nothing is deleted when more than max(3, 20 %) of the Machines vanish without a reported deletion (MCM-82)": {10, nil,
+		"nothing is deleted when more than 3 Machines and more than 20 % of all vanish without a reported deletion (MCM-82)": {10, nil,
 			func(pass int, s *Snapshot) {
 				s.Projects[0].Resources = slices.DeleteFunc(s.Projects[0].Resources, func(r cloud.Resource) bool { return r.Machine == number(9) })
 				if pass > 0 {
@@ -62,9 +62,9 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 					s.History.Seen[number(9-n)] = Sighting{Exists: true}
 				}
 			}, "", nil},
-		"nothing is deleted when more than max(3, 10 %) of the servers have no Machine (MCM-82)": {10, nil,
+		"nothing is deleted when more than 3 servers and more than 10 % of all have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
-		"nothing is deleted when more than max(3, 10 %) of one project's servers have no Machine (MCM-82)": {10, nil,
+		"nothing is deleted when more than 3 servers and more than 10 % of one project's servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(4, false)
 				tenant := cloud.Project{Name: "tenant", Place: "tenant"}
@@ -75,7 +75,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when too many servers have no Machine even outside the project with the most of them (MCM-82)": {10, nil,
+		"nothing is deleted when too many servers have no Machine, without counting the project that has most of them (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -170,12 +170,12 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"other projects continue when, under this leader, a server of the tenant was created for an unknown Machine (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"other projects continue when the tenant's servers were created while there was no leader (MCM-82)":                   {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"other projects continue when 50 of the tenant's servers have no Machine (MCM-82)":                                    {tenants(50), TooMany},
-		"other projects continue when too many servers have no Machine only because of the tenant's servers (MCM-82)":         {tenants(3), TooMany},
-		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":                                {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"other projects continue when the tenant's lists fail (MCM-80)":                                                       {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"orphans of other projects are deleted although the tenant has a new server of an unknown Machine (MCM-82)":             {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"orphans of other projects are deleted although the tenant's servers were created while there was no leader (MCM-82)":   {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"orphans of other projects are deleted although 50 of the tenant's servers have no Machine (MCM-82)":                    {tenants(50), TooMany},
+		"orphans of other projects are deleted although too many servers have no Machine, due to the tenant's servers (MCM-82)": {tenants(3), TooMany},
+		"orphans of other projects are deleted although the mass-deletion guard holds servers of the tenant (MCM-82)":           {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"orphans of other projects are deleted although the lists of the tenant's project fail (MCM-80)":                        {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -195,7 +195,7 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 			expect(t, successor, []string{"server-9"}, tc.want)
 		})
 	}
-	t.Run("other projects continue when too many Nodes whose servers were in the tenant's project have no Machine (MCM-86)", func(t *testing.T) {
+	t.Run("orphans of other projects are deleted although too many Nodes of the tenant's servers have no Machine (MCM-86)", func(t *testing.T) {
 		m := remembers()
 		for n := range 5 {
 			m.Servers[keyOf(30+n)] = []site{{Place: "tenant"}}
@@ -209,7 +209,7 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 		}}.run(func() *Snapshot { return world(10) })
 		expect(t, v, []string{"worker-20"}, TooManyNodes)
 	})
-	t.Run("other projects continue when a server of the tenant has the owner tag of another project's Machine (MCM-84)", func(t *testing.T) {
+	t.Run("an orphan is deleted although a server of the tenant has the owner tag of the same Machine (MCM-84)", func(t *testing.T) {
 		v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.has(portOf(50))
 			s.Projects = append(s.Projects, created(tenants(1), noon.Add(-20*time.Minute)))
@@ -249,7 +249,8 @@ func TestTheDeletionOfOrphansInAProjectStaysStoppedUntilAConfirmation(t *testing
 	})
 	t.Run("the deletion stays stopped when the URL of the project's Keystone changes, and only in that project (MCM-82)", func(t *testing.T) {
 		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
-		for place, want := range map[string][]string{"https://new/v3 R1 id": nil, "https://old R1 other": {"server-8", "server-9"}} {
+		const newURL, otherProject = "https://new/v3 R1 id", "https://old R1 other"
+		for place, want := range map[string][]string{newURL: nil, otherProject: {"server-8", "server-9"}} {
 			v, _ := passes{count: 3, memory: Memory{Stored: stored}, change: func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				s.Projects[0].Place = place
@@ -257,7 +258,7 @@ func TestTheDeletionOfOrphansInAProjectStaysStoppedUntilAConfirmation(t *testing
 			expect(t, v, want, Foreign)
 		}
 	})
-	t.Run("the deletion stops in all projects when it would be stopped in more projects than drover stores (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stops in all projects when more projects would be stopped than drover can store (MCM-82)", func(t *testing.T) {
 		v, m := held(mostHolds + 1)
 		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
 			t.Errorf("%d are held, and all for %q; %v are deleted", len(m.Stored.Holds), m.Stored.Hold.Reason, deleted(v))
@@ -312,7 +313,7 @@ func TestMachinesThatVanishedWithoutAReportedDeletion(t *testing.T) {
 			t.Errorf("it still holds %+v", m.Stored.Hold)
 		}
 	})
-	t.Run("vanished Machines are added up for a day, so that a few at a time also stop the deletion of orphans (MCM-82)", func(t *testing.T) {
+	t.Run("the Machines that vanish within a day are added up, and stop the deletion of orphans when they are too many (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 4, memory: remembers(), change: func(pass int, s *Snapshot) {
 			s.drop(pass, true)
 			s.Projects[0].Resources = nil
@@ -396,8 +397,8 @@ func TestServersWithoutAMachineInACloneThatWasRestoredFromABackup(t *testing.T) 
 
 func TestAServerCreatedAtAChangeOfLeaderIsKept(t *testing.T) {
 	for name, later := range map[string]time.Duration{
-		"a server is kept when it was created right after this process became the leader, and its Machine was never seen (MCM-82)":     30 * time.Second,
-		"a server is kept when its Machine was never seen and it was created a minute before the change by the cloud's clock (MCM-82)": -time.Minute,
+		"a server of a Machine that was never seen is kept when it was created 30 s after the change of leader (MCM-82)":      30 * time.Second,
+		"a server of a Machine that was never seen is kept when it was created a minute before the change of leader (MCM-82)": -time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {

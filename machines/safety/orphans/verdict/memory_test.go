@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestTheNumberOfRecordedTimesWithoutALeaderIsLimited(t *testing.T) {
-	t.Run("when there are too many recorded times, the two that are closest together are joined, and no others (MCM-82)", func(t *testing.T) {
+func TestWhichTimesWithoutALeaderAreRecorded(t *testing.T) {
+	t.Run("when too many times are recorded, only the two that are closest together are joined (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {
@@ -28,7 +28,7 @@ func TestTheNumberOfRecordedTimesWithoutALeaderIsLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		length time.Duration
 		want   bool
-	}{"a minute without a leader, as in a restart, does not matter": {time.Minute, false}, "90 seconds without a leader matter": {90 * time.Second, true}, "an hour without a leader matters": {time.Hour, true}} {
+	}{"a minute without a leader, as in a restart, is not recorded": {time.Minute, false}, "90 seconds without a leader are recorded": {90 * time.Second, true}, "an hour without a leader is recorded": {time.Hour, true}} {
 		if got := Matters(Span{noon, noon.Add(tc.length)}); got != tc.want {
 			t.Errorf("%s: Matters() = %v", name, got)
 		}

@@ -33,7 +33,7 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                 {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
 		"keeps a Node whose server exists (MCM-86)":                                                    {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
 		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
-		"deletes a Node whose server was never seen when an operator confirms the deletion (MCM-86)":   {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
+		"when an operator confirms the deletion, deletes a Node whose server was never seen (MCM-86)":  {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
 		"keeps a Node when drover does not list the project of its server any more (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Place = "another"
@@ -66,15 +66,15 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 			s.Machines.All[0].Server = ""
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
 		}, nil, "its server exists"},
-		"keeps a Node whose server was never seen while a project's list is incomplete, even with a confirmation (MCM-86)": {func(s *Snapshot) {
+		"while a project's list is incomplete, keeps a Node whose server was never seen, even with a confirmation (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = "other" })(s)
 			s.Confirmed, s.Projects = true, append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"})
 		}, nil, "no list"},
 		"keeps a Node that never belonged to a Machine (MCM-86)": {with(func(n *Node) { n.OwnedBy, n.Machine = "", "" }), nil, ""},
-		"only reports Nodes without a Machine when they are more than max(3, 10 %) of the Nodes (MCM-86)": {func(s *Snapshot) {
+		"only reports Nodes without a Machine when they are more than 3 and more than 10 % of the Nodes (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 		}, nil, "4 of 4 nodes with drover's labels whose servers were seen in p have no Machine"},
-		"deletes more than max(3, 10 %) of the Nodes when an operator confirms the deletion (MCM-86)": {func(s *Snapshot) {
+		"deletes even more than 3 Nodes and more than 10 % of the Nodes when an operator confirms the deletion (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 			s.Confirmed = true
 		}, []string{"worker-20", "worker-21", "worker-22", "worker-23"}, ""},
@@ -134,14 +134,14 @@ func TestNodesWithoutAMachineAreAnnotatedAsUnmanaged(t *testing.T) {
 		want   map[types.UID]bool
 	}{
 		"annotates a Node that never belonged to a Machine (MCM-86)":                  {stranger, nil, map[types.UID]bool{"n": true}},
-		"does not write the annotation to a Node that has it (MCM-86)":                {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
+		"does not write the annotation again to a Node that has it (MCM-86)":          {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
 		"does not annotate a Node that was created a moment ago (MCM-86)":             {with(func(n *Node) { n.Created = noon }), nil, nil},
 		"does not annotate a Node of the control plane (MCM-86)":                      {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, nil},
 		"removes the annotation from a Node of the control plane (MCM-86)":            {with(func(n *Node) { n.ControlPlane, n.Unmanaged = "the label x", true }), nil, map[types.UID]bool{"n": false}},
 		"removes the annotation from a Node with a Machine (MCM-86)":                  {with(func(n *Node) { n.Unmanaged = true }), func(s *Snapshot) { s.Machines.All[0].NodeName = "by-hand" }, map[types.UID]bool{"n": false}},
 		"annotates no Node while the deletion of orphans is stopped (MCM-80, MCM-86)": {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
-		"annotates no Node with --orphans=report (MCM-86)":                            {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
-		"does not annotate a Node with the name of a Machine's server (MCM-86)":       {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
+		"annotates no Node when drover runs with --orphans=report (MCM-86)":           {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
+		"does not annotate a Node whose name is that of a Machine's server (MCM-86)":  {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
 		"annotates no Node while the reads may be out of date (MCM-80)":               {stranger, func(s *Snapshot) { s.Stale = "no lease" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestWhichResourcesAreDeletedAsOrphans(t *testing.T) {
 			s.History.Seen[port.Machine] = Sighting{Leaving: true}
 		}, nil, "younger than 15m"},
 		"keeps the server of a Machine that has no provider ID yet (MCM-83)": {func(s *Snapshot) { s.Machines.All[9].Server, s.Machines.All[9].NodeName = "", "" }, nil, ""},
-		"keeps a second server of an existing Machine, because it is not an orphan (MCM-83)": {func(s *Snapshot) {
+		"keeps a duplicate of an existing Machine's server, because a duplicate is not an orphan (MCM-83)": {func(s *Snapshot) {
 			twin := serverOf(20)
 			twin.Machine = number(0)
 			s.has(twin)
@@ -49,11 +49,11 @@ func TestWhichResourcesAreDeletedAsOrphans(t *testing.T) {
 			s.has(serverOf(20))
 			s.Machines.All[0].ServerName = "worker-20"
 		}, nil, "adopt"},
-		"deletes a floating IP before a port (MCM-84, CAPI-59)":                                 {func(s *Snapshot) { s.has(portOf(20), floatingIP) }, []string{"ip", "port-20"}, ""},
-		"keeps a port that a server uses (MCM-84)":                                              {func(s *Snapshot) { s.has(on(portOf(20), "server-0")) }, nil, "server server-0 uses it"},
-		"keeps a floating IP on a server's port (MCM-84)":                                       {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 uses it"},
-		"keeps a port until the server of the same Machine is gone (MCM-84)":                    {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
-		"deletes a port that a previous leader created late, when its Machine is gone (MCM-84)": {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
+		"deletes a floating IP before a port (MCM-84, CAPI-59)":                    {func(s *Snapshot) { s.has(portOf(20), floatingIP) }, []string{"ip", "port-20"}, ""},
+		"keeps a port that a server uses (MCM-84)":                                 {func(s *Snapshot) { s.has(on(portOf(20), "server-0")) }, nil, "server server-0 uses it"},
+		"keeps a floating IP on a server's port (MCM-84)":                          {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 uses it"},
+		"keeps a port until the server of the same Machine is gone (MCM-84)":       {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
+		"deletes a port without a server when the port's Machine is gone (MCM-84)": {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
 		"deletes two ports and keeps the third when two deletions are allowed in a round (MCM-81)": {func(s *Snapshot) {
 			s.MaxPerPass = 2
 			s.has(portOf(20), portOf(21), portOf(22))
@@ -174,7 +174,7 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 	}
 }
 
-func TestTheNodeOfAServerWithoutAMachineIsDrainedBeforeTheDeletion(t *testing.T) {
+func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 	ready := func(n Node) Node { n.Ready = true; return n }
 	unmarked := func(n Node) Node { n.OwnedBy, n.Machine = "", ""; return n }
 	for name, tc := range map[string]struct {
@@ -220,7 +220,7 @@ func TestTheNodeOfAServerWithoutAMachineIsDrainedBeforeTheDeletion(t *testing.T)
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a working Node whose Machine was deleted with its CRD (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
-		"deletes a server that was created after the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
+		"drains and deletes a server with a working Node when the server was created after the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
 		"keeps a server whose Machine was never seen and whose Node was Ready five minutes ago (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a Node of the control plane": {func() Node {
