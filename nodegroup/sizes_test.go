@@ -134,7 +134,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 6)
 	})
-	t.Run("Refresh and changes fail while the sizes cannot be read after the failover, and other reads are answered (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh and calls that change a group fail until the sizes can be read after the failover; other calls are answered (CA-C13)", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
 		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)

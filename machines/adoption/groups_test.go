@@ -45,7 +45,7 @@ func TestTheAdoptionReportPredictsWhetherDroverKeepsOrChangesADeployment(t *test
 		}, Rolled, "flavor: m1.small → m1.large"},
 		"creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
 		"deletes Machines when the deployment is smaller than its set (MC-29)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](1) }, Deleted, "from 2 to 1"},
-		"refuses a deployment whose selector does not match its template (MC-2)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"predicts that drover refuses a deployment whose selector does not match its template (MC-2)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Selector.MatchLabels = map[string]string{"x": "y"}
 		}, Refused, "selector"},
 		"leaves a paused deployment alone (CAPI-54)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {

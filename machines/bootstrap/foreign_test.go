@@ -40,7 +40,7 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		lost   string // the kind of the owner that does not exist; empty when all owners exist
 		want   string // the user data, or "waits: " and a part of the message
 	}{
-		{"a Secret for the revision of the Machine's set is used, with the Machine's name for placeholders (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"the Secret for the revision of the Machine's set is used, and <MACHINE_NAME> in it is replaced (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
 		{"the Secret is used when the deployment has only operating-system-manager's finalizer and no annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},

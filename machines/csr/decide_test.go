@@ -66,7 +66,7 @@ func TestTheCertificateApproverApprovesOnlyRequestsOfDroversNodes(t *testing.T) 
 		{"approves the first certificate when the Node exists with the server's provider ID", first, func(q *question) { q.Node = &Node{Server: "abc"} }, Approve},
 		{"denies the first certificate when the Node belongs to another server", first, func(q *question) { q.Node = &Node{Server: "def"} }, Deny},
 		{"waits with the first certificate while the Node has no provider ID", first, func(q *question) { q.Node = &Node{} }, Wait},
-		{"waits with the first certificate while the cloud has no server of the Machine (F-2)", first, func(q *question) { q.Machine.Server = nil }, Wait},
+		{"neither approves nor denies a first certificate while the cloud has no server of the Machine (F-2)", first, func(q *question) { q.Machine.Server = nil }, Wait},
 		{"waits with the first certificate while the inventory is incomplete, although the Machine records a server (F-2)", first, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
 		{"waits with the first certificate while the server's name in the cloud differs from that in the Machine (F-2)", first, func(q *question) { q.Machine.Server.Name = "other" }, Wait},
 		{"waits with the first certificate while the Machine is paused (F-2)", first, func(q *question) { q.Machine.Paused = true }, Wait},

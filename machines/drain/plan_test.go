@@ -57,7 +57,7 @@ func TestADrainPlanDecidesAboutThePodsOfANode(t *testing.T) {
 		{name: "evicts pods with exclusive volumes one after the other, in the order of priority (MCM-59)",
 			pods: []corev1.Pod{pod("db-1"), pod("db-2", withPriority(7)), pod("app")}, volumes: exclusive("db-1", "db-2"),
 			evict: []string{"db-2", "app"}, later: []string{"db-1"}},
-		{name: "evicts no pod with an exclusive volume while another such pod is ending (MCM-59)",
+		{name: "evicts no pod with a ReadWriteOnce volume while another such pod is terminating (MCM-59)",
 			pods: []corev1.Pod{pod("db-1"), pod("db-2", ending), pod("app")}, volumes: exclusive("db-1", "db-2"),
 			evict: []string{"app"}, waiting: []string{"db-2"}, later: []string{"db-1"}},
 		{name: "evicts no pod with an exclusive volume while a volume is being detached (MCM-59)",

@@ -22,7 +22,7 @@ func TestOnlyRelevantChangesStartAHealthCheck(t *testing.T) {
 		{"a Node's heartbeat starts no check", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = later }, false},
 		{"a Node's new image starts no check", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
 		{"a Node's new taint starts no check", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a"}} }, false},
-		{"a Node's new status of a condition that --health-node-conditions does not name starts no check", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
+		{"a changed Node condition starts no check when --health-node-conditions does not name the condition", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
 		{"a Node's new status of a condition that --health-node-conditions names starts a check", func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue }, true},
 		{"a Node's new status of condition Ready starts a check", func(n *corev1.Node) { n.Status.Conditions[5].Status = corev1.ConditionUnknown }, true},
 		{"a Node's new transition time of condition Ready starts a check even if the status is unchanged", func(n *corev1.Node) { n.Status.Conditions[5].LastTransitionTime = later }, true},

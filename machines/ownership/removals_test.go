@@ -51,7 +51,7 @@ func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
 		holds(t, version("u", "3"), true, "b", "a")
 	})
 	t.Run("reports a version of an object as outdated when the watch has shown another version last (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
-	t.Run("forgets a removal that was carried out, except when the watch has shown a newer version of the object (F-5)", func(t *testing.T) {
+	t.Run("forgets a carried-out removal, unless the watch has shown a newer version of the set or deployment (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)

@@ -17,7 +17,7 @@ func TestTheThrottleDelaysFrequentWritesOfAStatus(t *testing.T) {
 		after time.Duration
 		want  time.Duration
 	}{
-		{"allows an owner's first write at once (F-57)", owner, 0, 0},
+		{"allows the first write of a set's or deployment's status at once (F-57)", owner, 0, 0},
 		{"delays an owner's second write, 4 s after the first one, until the interval of 10 s is over (F-57)", owner, 4 * time.Second, 6 * time.Second},
 		{"allows another owner's first write at once (F-57)", other, 4 * time.Second, 0},
 		{"allows an owner's second write when the interval of 10 s is over (F-57)", owner, 10 * time.Second, 0},

@@ -101,7 +101,7 @@ func TestHowManyMachinesASetCreatesWhenItHasReleasedOthers(t *testing.T) {
 		"a set that has released each of its Machines once creates all of them again (MCM-35)":                              {100, 100, 100, 100},
 		"a set of size 1 that has released 11 Machines, just below the runaway limit, creates another (MCM-35)":             {1, 1, 11, 1},
 		"a set of size 1 that has released 12 Machines, the runaway limit, creates no other (MCM-35)":                       {1, 1, 12, 0},
-		"a set of size 1 that has released 50 Machines, above the runaway limit, creates no other (MCM-35)":                 {1, 1, 50, 0},
+		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":             {1, 1, 50, 0},
 		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                 {20, 20, 45, 5},
 		"a set of size 1 that has released three Machines creates another (MCM-35)":                                         {1, 1, 3, 1},
 		"a set creates its missing Machines when they bring living and released ones exactly to the runaway limit (MCM-35)": {2, 10, 20, 2},

@@ -91,7 +91,7 @@ func TestUrgentChangesOfAMachineAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 		{"the end of an error is urgent", func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, func(m *v1alpha1.Machine) { m.Status.ErrorReason = nil }, true},
 		{"a new back-off of the Machine's group is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Backoffs = []v1alpha1.GroupBackoff{{Class: "Quota"}} }, true},
 		{"a successful operation can wait", nil, operates("Join", stateSuccessful, ""), false},
-		{"a failed operation is urgent: the time of the failure is used after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
+		{"a failed operation is urgent, because drover needs the time of the failure after its own restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
 		{"the start of the wait for the detachment of volumes is urgent: the time limit begins then", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
 		{"the phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
 		{"the progress of a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},

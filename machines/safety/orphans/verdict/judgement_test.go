@@ -368,9 +368,9 @@ func TestServersWithoutAMachineInACloneThatWasRestoredFromABackup(t *testing.T) 
 	}{
 		"a server is kept when it was created 90 s before the backup, because the cloud's clock may be late (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
 		"a server is kept when it was created right after the backup (MCM-82)":                                        {from.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created right before the clone takes over (MCM-82)":                             {to.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the clone has taken over (MCM-82)":                          {to.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)":                   {to.Add(3 * time.Minute), Foreign},
+		"a server is kept when it was created right before the restored cluster takes over (MCM-82)":                  {to.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the restored cluster has taken over (MCM-82)":               {to.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created some minutes after the restored cluster has taken over (MCM-82)":        {to.Add(3 * time.Minute), Foreign},
 		"a server is deleted when it was created an hour before the backup (MCM-81)":                                  {from.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

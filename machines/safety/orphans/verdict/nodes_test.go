@@ -39,7 +39,7 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 			s.Projects[0].Place = "another"
 		}, nil, "is not known any more"},
 		"keeps a Node without a provider ID (MCM-86)": {with(func(n *Node) { n.ProviderID, n.Server = "", "" }), nil, "no provider ID"},
-		"keeps a Node when its Machine vanished without a reported deletion (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node when its Machine is gone and drover saw no deletion of the Machine (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.History.Seen[number(20)] = Sighting{}
 		}, nil, "has reported no deletion"},
