@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,15 +30,21 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// lossy is a RoundTripper that can drop the answers to the next requests that change a MachineDeployment.
+// lossy is a RoundTripper that can drop the answers to the next requests that change a MachineDeployment, and can run a function
+// before each such request is sent.
 type lossy struct {
 	http.RoundTripper
-	lose atomic.Int32
+	lose   atomic.Int32
+	before atomic.Pointer[func()]
 }
 
 func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	changes := r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/machinedeployments/")
+	if before := l.before.Load(); before != nil && changes {
+		(*before)()
+	}
 	resp, err := l.RoundTripper.RoundTrip(r)
-	if err == nil && r.Method == http.MethodPatch && l.lose.Add(-1) >= 0 {
+	if err == nil && changes && l.lose.Add(-1) >= 0 {
 		_ = resp.Body.Close()
 		return nil, errors.New("connection reset by peer")
 	}
@@ -263,16 +270,29 @@ func TestManyIncreasesInParallel(t *testing.T) {
 	t.Run("no delta of two hundred parallel increases is lost while another client writes (CA-C59)", func(t *testing.T) {
 		newSiteInMemory(t).testIncreases(t, 200)
 	})
+	t.Run("an increase changes nothing and returns Unavailable when another client writes before each of its 50 attempts", func(t *testing.T) {
+		s := newSiteInMemory(t)
+		s.pool("contested", 0)
+		attempts := s.disturb("contested", func(int) bool { return true })
+		err := s.groups.IncreaseSize(t.Context(), membership.ID(metav1.NamespaceSystem, "contested"), 1)
+		if model.KindOf(err) != model.Unavailable || !strings.Contains(err.Error(), "50 times in a row") {
+			t.Errorf("IncreaseSize returns %v, want Unavailable and the number of conflicts", err)
+		}
+		if *attempts != conflicts {
+			t.Errorf("the increase was attempted %d times, want %d", *attempts, conflicts)
+		}
+		s.expect("contested", 0, 0)
+	})
 }
 
-// testIncreases increases a group in parallel while another client changes its deployment.
+// testIncreases increases a group in parallel. Before two of three attempts to write a size, another client changes the
+// deployment, so that these attempts conflict.
 func (s *site) testIncreases(t *testing.T, n int32) {
 	t.Helper()
 	s.pool("many", 0)
 	id := membership.ID(metav1.NamespaceSystem, "many")
-	busy, stop := context.WithCancel(t.Context())
-	var other, calls sync.WaitGroup
-	other.Go(func() { s.disturb(busy, "many") })
+	attempts := s.disturb("many", func(attempt int) bool { return attempt%3 != 0 })
+	var calls sync.WaitGroup
 	for range n {
 		calls.Go(func() {
 			if err := s.groups.IncreaseSize(t.Context(), id, 1); err != nil {
@@ -281,19 +301,28 @@ func (s *site) testIncreases(t *testing.T, n int32) {
 		})
 	}
 	calls.Wait()
-	stop()
-	other.Wait()
+	if *attempts != 3*int(n) {
+		t.Errorf("the increases were attempted %d times, want two conflicts and a success for each of %d", *attempts, n)
+	}
 	s.expect("many", n, 0)
 }
 
-// disturb keeps changing a field of the deployment that drover does not write.
-func (s *site) disturb(ctx context.Context, name string) {
+// disturb has another client change an annotation of the deployment before each attempt to write a size for which when returns
+// true. Attempts are counted from 1, and the returned number is that of the last one. The attempts must not run in parallel.
+func (s *site) disturb(name string, when func(attempt int) bool) *int {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
-	for i := 0; ctx.Err() == nil; i++ {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test/turn":"%d"}}}`, i)
-		if err := s.client.Patch(ctx, d, client.RawPatch("application/merge-patch+json", patch)); err != nil && ctx.Err() == nil {
-			s.t.Error(err)
+	var attempts int
+	before := func() {
+		attempts++
+		if !when(attempts) {
 			return
 		}
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test/turn":"%d"}}}`, attempts)
+		if err := s.client.Patch(s.t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+			s.t.Error(err)
+		}
 	}
+	s.lossy.before.Store(&before)
+	s.t.Cleanup(func() { s.lossy.before.Store(nil) })
+	return &attempts
 }
