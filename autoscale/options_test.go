@@ -40,10 +40,10 @@ func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 	next := gproto.Clone(newer).(*proto.NodeGroupAutoscalingOptions)
 	next.MaxNodeStartupDuration, next.AllowNonAtomicScaleUpToMax = durationpb.New(3*time.Minute), true
 	for name, defaults := range map[string]*proto.NodeGroupAutoscalingOptions{
-		"an autoscaler of a release from 1.29 to 1.34.1 receives all options (CA-C91)":                                  older,
-		"an autoscaler of release 1.35 or later receives all options (CA-C91)":                                          newer,
-		"an autoscaler of release 1.34.2 receives all options (CA-C91)":                                                 both,
-		"an autoscaler of a future release receives all options, and the fields that drover ignores unchanged (CA-C91)": next,
+		"an autoscaler of a release from 1.29 to 1.34.1 receives all options (CA-C91)":                                              older,
+		"an autoscaler of release 1.35 or later receives all options (CA-C91)":                                                      newer,
+		"an autoscaler of release 1.34.2 receives all options (CA-C91)":                                                             both,
+		"an autoscaler of a future release receives all options, and fields unknown to drover come back as they were sent (CA-C91)": next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stub{own: true, settings: want}
@@ -114,17 +114,17 @@ func TestRequestsForThePricesOfNodesAndPods(t *testing.T) {
 	})
 }
 
-func TestCallsAboutGPUsAreAlwaysAnswered(t *testing.T) {
+func TestWhatCallsAboutGPUsReturn(t *testing.T) {
 	s := &stub{gpuTypes: []string{"h100"}}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu", GPUTypes: []string{"a100"}})
 	c := proto.NewCloudProviderClient(dial(t, address, nil))
-	t.Run("GetAvailableGPUTypes returns the GPU types of the flag and of the node groups (CA-C105)", func(t *testing.T) {
+	t.Run("GetAvailableGPUTypes returns the GPU types of --gpu-types and of the node groups (CA-C105)", func(t *testing.T) {
 		got, err := c.GetAvailableGPUTypes(t.Context(), &proto.GetAvailableGPUTypesRequest{})
 		if err != nil || len(got.GetGpuTypes()) != 2 || got.GetGpuTypes()["a100"] == nil || got.GetGpuTypes()["h100"] == nil {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("GPULabel returns the label of the flag, and is taken as a sign that an autoscaler has started (CA-C105)", func(t *testing.T) {
+	t.Run("GPULabel returns the value of --gpu-label, and counts as the start of an autoscaler (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)
@@ -159,7 +159,7 @@ func TestMetricsCountCallsByMethodAndCode(t *testing.T) {
 	}
 }
 
-func TestACallWithoutADeadlineGetsADeadline(t *testing.T) {
+func TestTheServerSetsADeadlineForACallWhoseClientSetsNone(t *testing.T) {
 	s := &stub{}
 	address, _ := serving(t, Options{Groups: s, Insecure: true})
 	if _, err := proto.NewCloudProviderClient(dial(t, address, nil)).Refresh(t.Context(), &proto.RefreshRequest{}); err != nil {

@@ -145,7 +145,7 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 	})
 }
 
-func TestAConnectionForAHealthCheckIsNotReportedToTheProviderOfNodeGroups(t *testing.T) {
+func TestTheProviderOfNodeGroupsDoesNotLearnOfConnectionsForHealthChecks(t *testing.T) {
 	groups := &stub{}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	_, err := healthpb.NewHealthClient(dial(t, address, nil)).Check(t.Context(), &healthpb.HealthCheckRequest{})
@@ -154,7 +154,7 @@ func TestAConnectionForAHealthCheckIsNotReportedToTheProviderOfNodeGroups(t *tes
 	}
 }
 
-func TestEachNewConnectionIsReportedToTheProviderOfNodeGroups(t *testing.T) {
+func TestTheProviderOfNodeGroupsLearnsOfEachNewConnection(t *testing.T) {
 	groups := &stub{connecting: make(chan struct{})}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	client := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -165,7 +165,7 @@ func TestEachNewConnectionIsReportedToTheProviderOfNodeGroups(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("a connection is reported to the provider before the connection's first call is carried out (CA-C36)", func(t *testing.T) {
+	t.Run("the provider learns of a connection before the connection's first call is carried out (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -176,7 +176,7 @@ func TestEachNewConnectionIsReportedToTheProviderOfNodeGroups(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a connection with several calls is reported to the provider only once", func(t *testing.T) {
+	t.Run("the provider learns of a connection with several calls only once", func(t *testing.T) {
 		if _, err := client.Refresh(t.Context(), &proto.RefreshRequest{}); err != nil || groups.connected() != 1 {
 			t.Errorf("%d connections, error %v", groups.connected(), err)
 		}
@@ -234,8 +234,8 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 		key            []byte
 		changed, fails bool
 	}{
-		{"the old certificate is served and the read of the files fails when the key file has the old key", old, false, true},
-		{"the old certificate is served and the next read returns no second error when the key file still has the old key", old, false, false},
+		{"when the key file has the old key, reading the files returns an error and the old certificate is served", old, false, true},
+		{"when the key file still has the old key, the next read returns no error and the old certificate is served", old, false, false},
 		{"the new certificate is served once the key file has the new key", renewed, true, false},
 	} {
 		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
@@ -279,16 +279,16 @@ func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 		{"neither certificates nor plaintext", Options{}, "--grpc-cert"},
 		{"only one of the three certificate files", Options{Cert: cert}, "--grpc-client-ca"},
 		{"plaintext on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
-		{"plaintext on an address that the network can reach", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
+		{"plaintext on an address that other machines can reach", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
 		{"plaintext together with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
 		{"an authority file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
 		{"an authority file that contains no certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
 		{"self-signed certificates together with certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
 		{"self-signed certificates together with plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
-		{"certificates, a socket and no port", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
-		{"names of allowed clients, a socket and no port", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
-		{"a socket and a port, and no certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
+		{"certificates and only a socket to listen on", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
+		{"names of allowed clients and only a socket to listen on", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
+		{"a socket, and a port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
 		{"a socket, and plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
 		t.Run("a server with "+tc.name+" is refused", func(t *testing.T) {

@@ -119,7 +119,7 @@ func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
 			_, err := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: "g"})
 			return err
 		}},
-		{"a call of a method that only a newer protocol has is Unimplemented (CA-C09)", func() error {
+		{"a method that only a newer version of the protocol has is Unimplemented (CA-C09)", func() error {
 			address, _ := serving(t, Options{Groups: s, Insecure: true})
 			return dial(t, address, nil).Invoke(ctx, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/Tomorrow", &proto.RefreshRequest{}, &proto.RefreshResponse{})
 		}},

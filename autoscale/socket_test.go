@@ -154,7 +154,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		"a socket path that is too long is refused":                                        "/" + strings.Repeat("a", longestSocket),
 		"a socket path with a colon is refused, because no autoscaler accepts such a path": "/run/a:b",
 		"a relative socket path is refused":                                                "drover.sock",
-		"a list of addresses that has a comma after its only socket is refused":            "/run/drover/s,",
+		"an address list that ends with a comma after its only socket is refused":          "/run/drover/s,",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {

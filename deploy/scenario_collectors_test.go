@@ -63,7 +63,7 @@ func TestTheGuardPoliciesDoNotStopKubernetesGarbageCollection(t *testing.T) {
 	// The first row also waits until the garbage collector has discovered drover's kinds, which takes some time after the
 	// start of the control plane.
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
-		t.Run(fmt.Sprintf("a deployment that a user deletes with propagation %s disappears together with its set and its Machine (F-5)", propagation), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a deployment that a user deletes with propagation policy %s disappears together with its set and its Machine (F-5)", propagation), func(t *testing.T) {
 			p := author(t)
 			deployment, set, machine := family(t, p.namespace)
 			expect(t, "", p.Delete(t.Context(), deployment, client.PropagationPolicy(propagation)))
@@ -71,7 +71,7 @@ func TestTheGuardPoliciesDoNotStopKubernetesGarbageCollection(t *testing.T) {
 			gone(t, machine, set, deployment)
 		})
 	}
-	t.Run("a set that a user deletes with propagation Orphan disappears, and its Machine stays (F-5)", func(t *testing.T) {
+	t.Run("a set that a user deletes with propagation policy Orphan disappears, and its Machine stays (F-5)", func(t *testing.T) {
 		t.Parallel()
 		p := author(t)
 		set := guardedValue{kind: "MachineSet"}.stored(t, p.namespace, "s")
@@ -83,7 +83,7 @@ func TestTheGuardPoliciesDoNotStopKubernetesGarbageCollection(t *testing.T) {
 			t.Error("the Machine is being deleted")
 		}
 	})
-	t.Run("a deleted namespace disappears together with its deployment, set and Machine (F-5)", func(t *testing.T) {
+	t.Run("a deleted namespace disappears together with the deployment, set and Machine in it (F-5)", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t, admin)
 		deployment, set, machine := family(t, ns)

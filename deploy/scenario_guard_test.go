@@ -167,7 +167,7 @@ func guardedValues() []guardedValue {
 		{"changes status.nodeRef", "Machine", `{status: {nodeRef: {kind: Node, name: good}}}`, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
 		{"sets status.providerStatus", "Machine", ``, `{status: {providerStatus: {volumeIDs: [3f7c1b1e-0000-4000-8000-000000000000]}}}`, "status.providerStatus", false},
 		{"sets status.phase", "Machine", ``, `{status: {phase: Running}}`, "status.phase", false},
-		{"changes a condition", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
+		{"changes status.conditions", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
 		{"sets status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
 		{"sets spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
 		{"changes spec.providerID and has the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
@@ -288,7 +288,7 @@ func TestAUserWhoMayUpdateMachinesStatusMaySetGuardedValues(t *testing.T) {
 	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
 		for _, verb := range withKubectl(all, i) {
-			t.Run(fmt.Sprintf("%s: such a user's %s request that %s is allowed (F-5)", g.kind, verb, g.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s: the user's %s request that %s is allowed (F-5)", g.kind, verb, g.name), func(t *testing.T) {
 				expect(t, "", g.write(t, p, verb, stored))
 			})
 		}

@@ -13,8 +13,8 @@ import (
 // Users can switch between client-side and server-side apply without --force-conflicts.
 func TestClientSideAndServerSideApplyCanFollowEachOther(t *testing.T) {
 	for name, ways := range map[string][]string{
-		"kubectl apply succeeds alternately client-side and server-side, client-side first (F-43)": {"false", "true", "false", "true"},
-		"kubectl apply succeeds alternately client-side and server-side, server-side first (F-43)": {"true", "false", "true", "false"},
+		"kubectl apply succeeds four times when client-side and server-side alternate, beginning with client-side (F-43)": {"false", "true", "false", "true"},
+		"kubectl apply succeeds four times when client-side and server-side alternate, beginning with server-side (F-43)": {"true", "false", "true", "false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,7 +31,7 @@ func TestClientSideAndServerSideApplyCanFollowEachOther(t *testing.T) {
 }
 
 func TestTheAdmissionPolicyCanCheckAHugeTemplate(t *testing.T) {
-	t.Run("a template whose provider document has 20000 unknown keys is accepted (F-34)", func(t *testing.T) {
+	t.Run("a template whose providerSpec has 20000 unknown fields is accepted (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), withForeignKeys(t, 20_000), client.DryRunAll))
 	})
 }

@@ -91,10 +91,10 @@ func TestApplyingAManifestThatWasExportedFromAnotherServer(t *testing.T) {
 		name, keeps, how string
 		first            bool
 	}{
-		{"while the manifest has a resourceVersion, only the first client-side apply succeeds (F-46)", "resourceVersion", "--server-side=false", true},
-		{"while the manifest has a resourceVersion, only the first server-side apply succeeds (F-46)", "resourceVersion", "--server-side", true},
-		{"while the manifest has a uid, only the first client-side apply succeeds (F-46)", "uid", "--server-side=false", true},
-		{"while the manifest has a uid, every server-side apply fails (F-46)", "uid", "--server-side", false},
+		{"client-side apply of a manifest with a resourceVersion succeeds once and fails when it is repeated (F-46)", "resourceVersion", "--server-side=false", true},
+		{"server-side apply of a manifest with a resourceVersion succeeds once and fails when it is repeated (F-46)", "resourceVersion", "--server-side", true},
+		{"client-side apply of a manifest with a uid succeeds once and fails when it is repeated (F-46)", "uid", "--server-side=false", true},
+		{"server-side apply of a manifest with a uid always fails (F-46)", "uid", "--server-side", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			// kubectl itself waits some seconds between its attempts at an object that another client changed.
@@ -171,7 +171,7 @@ func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 
 func TestTheScaleSubresourceShowsSizesAndSelector(t *testing.T) {
 	for kind, plural := range map[string]string{"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"} {
-		t.Run("a "+kind+" is read and resized through /scale (MC-4)", func(t *testing.T) {
+		t.Run("a "+kind+"'s size can be read and changed through /scale (MC-4)", func(t *testing.T) {
 			o := existing(t, parse(goodObjects[kind]))
 			o.Object["status"] = map[string]any{"replicas": int64(4), "selector": "group=g"}
 			if err := admin.Status().Update(t.Context(), o); err != nil {
@@ -193,13 +193,13 @@ func TestTheScaleSubresourceShowsSizesAndSelector(t *testing.T) {
 
 func TestStrictValidationOfUnknownFields(t *testing.T) {
 	for _, r := range []rule{
-		{"an unknown field in a Machine's spec is refused by name", "Machine", `{spec: {taint: []}}`, `unknown field "spec.taint"`},
-		{"an unknown field in the metadata of a template is refused by name", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
-		{"an unknown field in a deployment is refused by name", "MachineDeployment", `{spec: {replica: 1}}`, `unknown field "spec.replica"`},
-		{"an unknown field in a set's removals is refused by name", "MachineSet", `{spec: {removals: [{name: a, uid: b, why: c}]}}`, `unknown field "spec.removals[0].why"`},
-		{"an unknown field in a MachineClass is refused by name", "MachineClass", `{providerSpecs: {}}`, `unknown field "providerSpecs"`},
-		{"an unknown field in a Cluster is refused by name", "Cluster", `{spec: {clusterNetwork: {pod: {}}}}`, `unknown field "spec.clusterNetwork.pod"`},
-		{"an unknown field in a provider document is accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {flavour: m1.small}}}}}`, ``},
+		{"an unknown field in a Machine's spec is refused with an error that names the field", "Machine", `{spec: {taint: []}}`, `unknown field "spec.taint"`},
+		{"an unknown field in the metadata of a template is refused with an error that names the field", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
+		{"an unknown field in a deployment is refused with an error that names the field", "MachineDeployment", `{spec: {replica: 1}}`, `unknown field "spec.replica"`},
+		{"an unknown field in a set's removals is refused with an error that names the field", "MachineSet", `{spec: {removals: [{name: a, uid: b, why: c}]}}`, `unknown field "spec.removals[0].why"`},
+		{"an unknown field in a MachineClass is refused with an error that names the field", "MachineClass", `{providerSpecs: {}}`, `unknown field "providerSpecs"`},
+		{"an unknown field in a Cluster is refused with an error that names the field", "Cluster", `{spec: {clusterNetwork: {pod: {}}}}`, `unknown field "spec.clusterNetwork.pod"`},
+		{"an unknown field in a Machine's providerSpec.value is accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {flavour: m1.small}}}}}`, ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodObjects[r.kind]), r.over)

@@ -44,7 +44,7 @@ func TestCommandsOfTheDocumentationWork(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the command of docs/security.md#may-write-status prints no, because an author of Machines may not write statuses", func(t *testing.T) {
+	t.Run("the command of docs/security.md#may-write-status answers no, because an author of Machines may not write statuses", func(t *testing.T) {
 		if out, err := shell.Try(t.Context(), "docs/security.md#may-write-status"); err == nil || !strings.HasPrefix(out, "no") {
 			t.Errorf("an author may write statuses: %q, %v", out, err)
 		}

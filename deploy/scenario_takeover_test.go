@@ -43,7 +43,7 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 		t.Fatal(err)
 	}
 	for _, was := range stored {
-		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and its finalizers can be removed after its deletion (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
+		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and its finalizers can be removed while it is being deleted (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
 	}
 	t.Run("drover's schemas refuse an unknown field that machine-controller's schemas accepted", func(t *testing.T) {
 		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
@@ -177,7 +177,7 @@ func text(t *testing.T, o *unstructured.Unstructured) string {
 
 // machine-controller decodes a whole Machine into its types and writes it back, including the status. That must still work
 // under drover's CRDs and policies: docs/decisions/0001.
-func TestAnUpdateOfAWholeMachineAlsoWritesTheStatusInIt(t *testing.T) {
+func TestAnUpdateOfAWholeMachineAlsoWritesItsStatus(t *testing.T) {
 	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
 	raw, err := json.Marshal(o.Object)
 	if err != nil {

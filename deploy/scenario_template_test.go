@@ -21,41 +21,41 @@ const (
 
 // templateRules are changes to the template of a valid MachineDeployment and of a valid MachineSet.
 var templateRules = []struct{ name, over, refusal string }{
-	{"a kubelet version with v is accepted", inSpec + `{versions: {kubelet: v1.33.4}}}}}`, ``},
-	{"a kubelet version without v is accepted", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
-	{"an empty kubelet version is refused (F-34)", inSpec + `{versions: {kubelet: ""}}}}}`, "versions.kubelet is '': give the kubelet's version, such as 1.33.4"},
-	{"a missing kubelet version is refused (F-34)", inSpec + `{versions: null}}}}`, "spec.template.spec.versions.kubelet is ''"},
-	{"a kubelet version with a leading zero is refused (F-34)", inSpec + `{versions: {kubelet: 1.033.4}}}}}`, "versions.kubelet is '1.033.4'"},
-	{"the operating system ubuntu is accepted", provider(`{operatingSystem: ubuntu}`), ``},
-	{"the operating system flatcar is accepted", provider(`{operatingSystem: flatcar}`), ``},
-	{"an empty operating system is accepted, because a Cluster may name the operating system", provider(`{operatingSystem: ""}`), ``},
-	{"the operating system centos is refused (F-34)", provider(`{operatingSystem: centos}`), "operatingSystem is 'centos': drover writes user data for ubuntu and flatcar"},
-	{"the operating system centos is refused also when the key is written OperatingSystem (F-34)", provider(`{OperatingSystem: centos}`), "operatingSystem is 'centos'"},
-	{"the operating system centos is accepted when the template has its own user data", provider(`{operatingSystem: centos, overwriteCloudConfig: "#cloud-config", sshPublicKeys: [notakey]}`), ``},
-	{"valid public keys are accepted", provider(`{sshPublicKeys: ["` + realKey + `", "no-pty ` + realKey + `", "ssh-rsa AAAAB3NzaC1yc2E=\n"]}`), ``},
-	{"an empty list of public keys is accepted", provider(`{sshPublicKeys: []}`), ``},
-	{"an invalid public key is refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys has an entry that is not a public key"},
-	{"the placeholder << YOUR_PUBLIC_KEY >> in the list of public keys is refused (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
-	{"two public keys in one entry of the list are refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
-	{"node labels with a prefix are accepted", inSpec + `{metadata: {labels: {node-role.kubernetes.io/worker: "", a.b/c_d: E-1.f}}}}}}`, ``},
-	{"an invalid value of a node label is refused (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is not a label value"},
-	{"an invalid key of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is not a label key"},
-	{"an invalid prefix of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"A_b/c": d}}}}}}`, "has the key 'A_b/c'"},
-	{"an empty prefix of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"/c": d}}}}}}`, "has the key '/c'"},
-	{"an invalid label value that is in both selector and template is refused (F-34)", `{spec: {selector: {matchLabels: {a: b c}}, template: {metadata: {labels: {a: b c}}}}}`, "spec.template.metadata.labels has the value 'b c' for 'a'"},
-	{"an invalid value in an expression of the selector is refused (F-34)", `{spec: {selector: {matchExpressions: [{key: none, operator: NotIn, values: [b c]}]}}}`, "spec.selector.matchExpressions has a value for 'none'"},
+	{"a template whose kubelet version has the prefix v is accepted", inSpec + `{versions: {kubelet: v1.33.4}}}}}`, ``},
+	{"a template whose kubelet version lacks the prefix v is accepted", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
+	{"a template with an empty kubelet version is refused (F-34)", inSpec + `{versions: {kubelet: ""}}}}}`, "versions.kubelet is '': give the kubelet's version, such as 1.33.4"},
+	{"a template without a kubelet version is refused (F-34)", inSpec + `{versions: null}}}}`, "spec.template.spec.versions.kubelet is ''"},
+	{"a template whose kubelet version has a leading zero is refused (F-34)", inSpec + `{versions: {kubelet: 1.033.4}}}}}`, "versions.kubelet is '1.033.4'"},
+	{"a template for the operating system ubuntu is accepted", provider(`{operatingSystem: ubuntu}`), ``},
+	{"a template for the operating system flatcar is accepted", provider(`{operatingSystem: flatcar}`), ``},
+	{"a template with an empty operating system is accepted, because a Cluster may name the operating system", provider(`{operatingSystem: ""}`), ``},
+	{"a template for the unsupported operating system centos is refused (F-34)", provider(`{operatingSystem: centos}`), "operatingSystem is 'centos': drover writes user data for ubuntu and flatcar"},
+	{"the unsupported operating system centos is refused even when the key is written OperatingSystem (F-34)", provider(`{OperatingSystem: centos}`), "operatingSystem is 'centos'"},
+	{"an unsupported operating system is accepted when the template has its own user data", provider(`{operatingSystem: centos, overwriteCloudConfig: "#cloud-config", sshPublicKeys: [notakey]}`), ``},
+	{"a template with valid SSH public keys is accepted", provider(`{sshPublicKeys: ["` + realKey + `", "no-pty ` + realKey + `", "ssh-rsa AAAAB3NzaC1yc2E=\n"]}`), ``},
+	{"a template with an empty list of SSH public keys is accepted", provider(`{sshPublicKeys: []}`), ``},
+	{"a template with an invalid SSH public key is refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"the text << YOUR_PUBLIC_KEY >> in place of an SSH public key is refused (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"two SSH public keys in one entry of sshPublicKeys are refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"a template with node labels whose keys have a prefix is accepted", inSpec + `{metadata: {labels: {node-role.kubernetes.io/worker: "", a.b/c_d: E-1.f}}}}}}`, ``},
+	{"a template with an invalid value of a node label is refused (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is not a label value"},
+	{"a template with an invalid key of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is not a label key"},
+	{"a template with an invalid prefix in a node label's key is refused (F-34)", inSpec + `{metadata: {labels: {"A_b/c": d}}}}}}`, "has the key 'A_b/c'"},
+	{"a template with an empty prefix in a node label's key is refused (F-34)", inSpec + `{metadata: {labels: {"/c": d}}}}}}`, "has the key '/c'"},
+	{"an invalid label value in both the selector and the template's labels is refused (F-34)", `{spec: {selector: {matchLabels: {a: b c}}, template: {metadata: {labels: {a: b c}}}}}`, "spec.template.metadata.labels has the value 'b c' for 'a'"},
+	{"an invalid label value in an expression of the selector is refused (F-34)", `{spec: {selector: {matchExpressions: [{key: none, operator: NotIn, values: [b c]}]}}}`, "spec.selector.matchExpressions has a value for 'none'"},
 
 	{"an invalid template is accepted for a provider other than OpenStack", provider(`{cloudProvider: aws, operatingSystem: amzn2, sshPublicKeys: [notakey]}`), ``},
 	{"a template with an empty cloudProvider is accepted", `{spec: {template: {spec: {versions: null, providerSpec: {value: {cloudProvider: null}}}}}}`, ``},
 	{"a template that refers to a MachineClass is accepted", `{spec: {template: {spec: {versions: null, providerSpec: {value: null, valueFrom: {machineClass: {name: c}}}}}}}`, ``},
-	{"the operating system centos in providerConfig is refused (F-34)", inSpec + `{providerSpec: null, providerConfig: {value: {cloudProvider: openstack, operatingSystem: centos}}}}}}`, "operatingSystem is 'centos'"},
-	{"the operating system centos is accepted with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"the operating system centos is accepted with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"the operating system centos is accepted in a template for another controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"the operating system centos is accepted in an object that an owner controls", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system in providerConfig is refused (F-34)", inSpec + `{providerSpec: null, providerConfig: {value: {cloudProvider: openstack, operatingSystem: centos}}}}}}`, "operatingSystem is 'centos'"},
+	{"an unsupported operating system is accepted in an object with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system is accepted in an object with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system is accepted in a template for another Machine controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system is accepted in an object with a controlling ownerReference", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 }
 
-func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
+func TestWhichTemplatesAndMachinesThePolicyAccepts(t *testing.T) {
 	ns := namespace(t, admin)
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		for _, r := range templateRules {
@@ -67,12 +67,12 @@ func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
 		}
 	}
 	for _, r := range []rule{
-		{"an empty kubelet version is refused (F-34)", "Machine", `{spec: {versions: {kubelet: ""}}}`, "spec.versions.kubelet is ''"},
-		{"the operating system centos is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
-		{"an invalid value of a node label is refused (F-34)", "Machine", `{spec: {metadata: {labels: {a: b c}}}}`, "spec.metadata.labels has the value 'b c' for 'a'"},
-		{"the operating system centos is accepted in a Machine of another controller, which the policy does not check", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
+		{"a Machine with an empty kubelet version is refused (F-34)", "Machine", `{spec: {versions: {kubelet: ""}}}`, "spec.versions.kubelet is ''"},
+		{"a Machine with an unsupported operating system is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
+		{"a Machine with an invalid value of a node label is refused (F-34)", "Machine", `{spec: {metadata: {labels: {a: b c}}}}`, "spec.metadata.labels has the value 'b c' for 'a'"},
+		{"a Machine of another controller is accepted even with an unsupported operating system", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
 	} {
-		t.Run("Machine: "+r.name, func(t *testing.T) {
+		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodMachine), r.over)
 			o.SetNamespace(ns)
 			expect(t, r.refusal, admin.Create(t.Context(), o, client.DryRunAll))
@@ -95,9 +95,9 @@ func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 			{"a change of the size is accepted (F-34)", `{spec: {replicas: 7}}`, ``},
 			{"new labels, annotations and finalizers in metadata are accepted (F-34)", `{metadata: {labels: {n: m}, annotations: {o: p}, finalizers: [drover.example/hold]}}`, ``},
 			{"a change of the flavor is accepted (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
-			{"a correction of one invalid part is accepted while other parts are invalid (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
+			{"a correction of one invalid part is accepted although other parts stay invalid (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
 			{"a change to another unsupported operating system is refused (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
-			{"a new node label is refused while another label is invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
+			{"a new valid node label is refused while a stored node label stays invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
 		} {
 			t.Run(kind+" with a stored invalid template: "+r.name, func(t *testing.T) {
 				expect(t, r.refusal, admin.Update(t.Context(), merge(t, o, r.over), client.DryRunAll))
@@ -148,14 +148,14 @@ func TestTheAdmissionPolicyCanCheckTheLargestTemplate(t *testing.T) {
 	t.Run("an unsupported operating system in the largest template is refused (F-34)", func(t *testing.T) {
 		expect(t, "operatingSystem is 'centos'", admin.Create(t.Context(), merge(t, o, provider(`{operatingSystem: centos}`)), client.DryRunAll))
 	})
-	t.Run("a template with 1024 public keys is accepted, although they are too many for user data (F-34)", func(t *testing.T) {
+	t.Run("a template with 1024 SSH public keys is accepted, although user data has no space for so many (F-34)", func(t *testing.T) {
 		var keys []string
 		for i := range 1024 {
 			keys = append(keys, fmt.Sprintf("ssh-rsa AAAAB3NzaC1yc2EAAA%s= somebody-%d", strings.Repeat("A", 540), i))
 		}
 		expect(t, "", admin.Create(t.Context(), merge(t, o, provider(`{sshPublicKeys: ["`+strings.Join(keys, `", "`)+`"]}`)), client.DryRunAll))
 	})
-	t.Run("a template whose provider document has 2000 unknown keys is accepted (F-34)", func(t *testing.T) {
+	t.Run("a template whose providerSpec has 2000 unknown fields is accepted (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), withForeignKeys(t, 2000), client.DryRunAll))
 	})
 }

@@ -72,7 +72,7 @@ func TestAnAdmissionPolicyRefusesToDeleteCRDs(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("the deletion of all CRDs as a collection is refused (F-42)", func(t *testing.T) {
+	t.Run("a single request that deletes all CRDs is refused (F-42)", func(t *testing.T) {
 		err := admin.DeleteAllOf(t.Context(), definition(""), client.DryRunAll)
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "drover-crds") {
 			t.Errorf("got %v", err)
@@ -94,7 +94,7 @@ func TestAnAdmissionPolicyRefusesToDeleteCRDs(t *testing.T) {
 // With these annotations a tool that removes an installation keeps the CRDs and their guard.
 func TestAnnotationsMakeHelmArgoCDAndFluxKeepTheCRDs(t *testing.T) {
 	for _, o := range objects(t, "crds") {
-		t.Run(o.GetKind()+"/"+o.GetName()+" has the three annotations (F-42)", func(t *testing.T) {
+		t.Run(o.GetKind()+"/"+o.GetName()+" has the annotations that make Helm, Argo CD and Flux keep it (F-42)", func(t *testing.T) {
 			for key, want := range map[string]string{
 				"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled",
 			} {
@@ -174,7 +174,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.machine()
-	t.Run("kubectl delete -k deploy succeeds, and CRDs, the policy that protects them and Machines stay (F-42)", func(t *testing.T) {
+	t.Run("kubectl delete -k deploy succeeds and keeps the Machines, the CRDs and the policy that protects the CRDs (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("delete", "-k", ".", "--timeout=90s")
 		s.keeps(m)
@@ -192,7 +192,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 		s.run("apply", "--server-side", "-k", ".")
 		s.keeps(m)
 	})
-	t.Run("kubectl delete -k crds deletes the CRDs when each CRD is annotated as deletable (F-42)", func(t *testing.T) {
+	t.Run("kubectl delete -k crds deletes the CRDs once each has the annotation that allows its deletion (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("patch", "machines.cluster.k8s.io", m.GetName(), "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
 		s.run(slices.Concat([]string{"annotate", "crd"}, kinds.Names, []string{v1alpha1.AnnotationAllowDeletion + "=true"})...)

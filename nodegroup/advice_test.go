@@ -37,7 +37,7 @@ func TestOneReplicaRecordsWarningsAsEvents(t *testing.T) {
 			t.Errorf("the leader says %q", said)
 		}
 	})
-	t.Run("the replica that received the autoscaler's settings records the Event about them", func(t *testing.T) {
+	t.Run("the replica that received unsuitable settings of the autoscaler records the Event about them", func(t *testing.T) {
 		b := start(t, make(chan struct{}))
 		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *model.Settings) { s.ProvisionTime = time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
@@ -69,9 +69,9 @@ func TestASizeThatAUserHasEdited(t *testing.T) {
 		grows   model.Kind
 		shrinks model.Kind
 	}{
-		"a size within the bounds stays, and no Event reports the size (CAPI-13)":                    {4, "", "", ""},
-		"a size above the maximum stays, an Event reports it, and calls can only lower it (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
-		"a size below the minimum stays, an Event reports it, and calls can only raise it (CAPI-13)": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
+		"a size within the bounds stays, and no Event reports the size (CAPI-13)":                                      {4, "", "", ""},
+		"a size above the maximum stays, an Event reports it, and calls of the autoscaler can only lower it (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
+		"a size below the minimum stays, an Event reports it, and calls of the autoscaler can only raise it (CAPI-13)": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestOnlyIncreasesNeedALeader(t *testing.T) {
+func TestOnlyCallsThatIncreaseAGroupNeedALeader(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
@@ -164,7 +164,7 @@ func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("when no watch delivers a change of all objects of a kind, one read of each kind detects it (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("when all objects of a kind change and no watch delivers it, one read of each kind detects the late watch (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("when no watch delivers a change of one Machine, repeated reads of random Machines detect it (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("when one Machine changes and no watch delivers it, repeated reads of random Machines detect the late watch (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -348,7 +348,7 @@ func TestTheErrorOfAFailedMachineAfterDeleteNodes(t *testing.T) {
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("after DeleteNodes the error is not shown until the next failure, even when the minimum keeps the Machine (CA-C69)", func(t *testing.T) {
+	t.Run("after DeleteNodes the error is hidden until the next failure, even if the group's minimum prevents the removal (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

@@ -38,12 +38,12 @@ func TestDeleteNodesOfAPlaceholderReadsTheNodeThatTheCacheLacks(t *testing.T) {
 	remove := func(b *bench, p *pools.Pool) error {
 		return b.groups.DeleteNodes(b.t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")})
 	}
-	t.Run("keeps the Machine of a placeholder when its Node has registered (CA-C70)", func(t *testing.T) {
+	t.Run("keeps the placeholder's Machine when the Machine's Node has registered (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("removes the Machine of a placeholder when a user has deleted its Node from the API", func(t *testing.T) {
+	t.Run("removes the placeholder's Machine when a user has deleted the Machine's Node from the API", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestDeleteNodesOfAPlaceholderReadsTheNodeThatTheCacheLacks(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 1, "a-2")
 	})
-	t.Run("keeps the Machine of a placeholder when its Node was deleted and has registered again (CA-C70)", func(t *testing.T) {
+	t.Run("keeps the placeholder's Machine when the Machine's Node was deleted and has registered again (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.Status.NodeRef.UID = "earlier"
@@ -60,7 +60,7 @@ func TestDeleteNodesOfAPlaceholderReadsTheNodeThatTheCacheLacks(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("keeps the Machine of a placeholder when its Node registers during the call (CA-C70)", func(t *testing.T) {
+	t.Run("keeps the placeholder's Machine when the Machine's Node registers during the call (CA-C70)", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -73,13 +73,13 @@ func TestDeleteNodesOfAPlaceholderReadsTheNodeThatTheCacheLacks(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("keeps the Machine of a placeholder when its Node cannot be read (CA-C77)", func(t *testing.T) {
+	t.Run("keeps the placeholder's Machine when the Machine's Node cannot be read (CA-C77)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		b.groups.live.target = unreadable{b.client}
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 2)
 	})
-	t.Run("reads no Node from the API server when the cache has the Node or the Machine has none", func(t *testing.T) {
+	t.Run("reads no Node from the API server when the cache has the Node or the Machine names no Node", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		_, n := p.Node("a-1")

@@ -55,11 +55,11 @@ func TestNodeAndPodPrices(t *testing.T) {
 		node         membership.Node
 		want         float64
 	}{
-		{"a node with a flavor's label costs the price of the flavor (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
-		{"without flavor prices, a template node costs the rates for its resources (CA-C107)", rates, template, 0.28},
-		{"without flavor prices, a node of a group costs the rates for its group's resources (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
-		{"an unknown node costs as much as the most expensive flavor (CA-C107)", list, membership.Node{Name: "x"}, 3},
-		{"without flavor prices, an unknown node costs the rates for 1 CPU and 1 GiB (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
+		{"a node whose label names a flavor costs the flavor's price (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
+		{"when only resources have prices, a template node costs the sum of its resources' prices (CA-C107)", rates, template, 0.28},
+		{"when only resources have prices, a node of a group costs the sum for the resources in the group's template (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
+		{"a node of no group and without a flavor label costs as much as the most expensive flavor (CA-C107)", list, membership.Node{Name: "x"}, 3},
+		{"when only resources have prices, a node of no group costs as much as 1 CPU and 1 GiB of memory (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := priced(t, tc.prices)
@@ -72,7 +72,7 @@ func TestNodeAndPodPrices(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a pod costs the rates for the resources that it requests (CA-C107)", func(t *testing.T) {
+	t.Run("when only resources have prices, a pod costs the sum of the prices of the resources that it requests (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		got, err := b.groups.PodPrice(podOf("500m", "2Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.07) > 1e-9 {
@@ -86,7 +86,7 @@ func TestNodeAndPodPrices(t *testing.T) {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("a pod without requests and a node without any field have a price above zero (CA-C107)", func(t *testing.T) {
+	t.Run("a pod without resource requests and a node about which nothing is known cost more than zero (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
 		node, other := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon.Add(-time.Hour))
@@ -98,13 +98,13 @@ func TestNodeAndPodPrices(t *testing.T) {
 
 func TestMissingAndInvalidPrices(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
-		"a price list in which no price is set is refused": {"", "there is no price: set flavors, cpu or memoryGiB"},
-		"a negative price of a CPU is refused":             {"cpu: -1", "cpu is -1"},
-		"a flavor that costs 0 is refused":                 {"flavors: {m1: 0}", "the flavor m1 costs 0"},
-		"a price list with a misspelt key is refused":      {"flavours: {m1: 1}", "flavours"},
-		"a price that is not a number is refused":          {"cpu: .nan", "NaN"},
-		"flavors without prices are refused":               {"flavors: [m1]", "flavors"},
-		"a negative price of memory is refused":            {"cpu: 1\nmemoryGiB: -2", "memoryGiB is -2"},
+		"a price list in which no price is set is refused":         {"", "there is no price: set flavors, cpu or memoryGiB"},
+		"a negative price of a CPU is refused":                     {"cpu: -1", "cpu is -1"},
+		"a flavor that costs 0 is refused":                         {"flavors: {m1: 0}", "the flavor m1 costs 0"},
+		"a price list with a misspelt key is refused":              {"flavours: {m1: 1}", "flavours"},
+		"a price that is not a number is refused":                  {"cpu: .nan", "NaN"},
+		"a price list with flavors that have no prices is refused": {"flavors: [m1]", "flavors"},
+		"a negative price of memory is refused":                    {"cpu: 1\nmemoryGiB: -2", "memoryGiB is -2"},
 	} {
 		if _, err := price.Read(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, row.want)

@@ -17,7 +17,7 @@ import (
 func TestTheTemplateNodeOfAGroup(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 0, 0, 5)
-	t.Run("TemplateNode returns Unimplemented for a group without a template, and the group is listed (CA-C98, CA-C23)", func(t *testing.T) {
+	t.Run("TemplateNode returns Unimplemented for a group without a template, and the group stays listed (CA-C98, CA-C23)", func(t *testing.T) {
 		b := newBench(t, w)
 		raw, err := b.groups.TemplateNode(p.ID())
 		wantKind(t, err, model.Unimplemented)
@@ -48,7 +48,7 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("the template node has the template's labels and taints, and its name as host name label (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("the template node has the template's labels and taints, and its own name in the host name label (CA-C100, CA-C101)", func(t *testing.T) {
 		if node.Labels["f"] != "f" || node.Labels[corev1.LabelHostname] != node.Name || node.Status.NodeInfo.Architecture != "arm64" ||
 			len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" {
 			t.Errorf("the node is %+v", node)

@@ -32,7 +32,7 @@ func TestIncreaseSize(t *testing.T) {
 		{"a delta of 0 is refused (CA-C56)", "", 0, model.InvalidArgument, 3},
 		{"a negative delta is refused (CA-C56)", "", -1, model.InvalidArgument, 3},
 		{"an increase of an unknown group is refused", "MachineDeployment/x/y", 1, model.NotFound, 3},
-		{"an increase with an id that no group can have is refused", "\x00/../", 1, model.NotFound, 3},
+		{"an increase with a malformed group id is refused", "\x00/../", 1, model.NotFound, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -52,7 +52,7 @@ func TestIncreaseSize(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an increase with an empty id is refused", func(t *testing.T) {
+	t.Run("an increase with an empty group id is refused", func(t *testing.T) {
 		wantKind(t, newBench(t, pools.NewWorld()).groups.IncreaseSize(t.Context(), "", 1), model.InvalidArgument)
 	})
 }
@@ -92,7 +92,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 			t.Errorf("%d groups are listed after the refresh", got)
 		}
 	})
-	t.Run("the delta is added to a size that another client has written (CA-C60)", func(t *testing.T) {
+	t.Run("the delta is added to the size that another client has written, even before the watch shows that size (CA-C60)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -211,7 +211,7 @@ func TestAnIncreaseWhoseWriteFails(t *testing.T) {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
-	t.Run("an increase changes nothing when its client disconnects while it waits for another call (CA-C12)", func(t *testing.T) {
+	t.Run("an increase that waits for another call changes nothing when its client disconnects (CA-C12)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -334,7 +334,7 @@ func TestAGroupWhoseStoredSizeIsAboveOneHundredThousand(t *testing.T) {
 	p.Deployment.ResourceVersion = "1000"
 	b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 	wantKind(t, b.groups.store.renew(false), "")
-	t.Run("until the next Refresh the target size is the number of Machines, and changes of the group are refused (F-29)", func(t *testing.T) {
+	t.Run("until the next Refresh, the number of Machines is returned as target size, and changes of the group are refused (F-29)", func(t *testing.T) {
 		if size, err := b.groups.TargetSize(p.ID()); size != 1 || err != nil {
 			t.Errorf("the target size is %d, error %v", size, err)
 		}
@@ -346,7 +346,7 @@ func TestAGroupWhoseStoredSizeIsAboveOneHundredThousand(t *testing.T) {
 			t.Errorf("a call was obeyed, with %d writes", b.patches.Load())
 		}
 	})
-	t.Run("the deployment is not a node group after the next Refresh (F-29)", func(t *testing.T) {
+	t.Run("the deployment is no longer listed as a node group after the next Refresh (F-29)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if list := b.groups.List(); len(list) != 0 {
 			t.Error("it is one")

@@ -44,7 +44,7 @@ func TestDeleteNodesOfReplicasWithoutAMachine(t *testing.T) {
 			t.Errorf("%d writes, instances (-want +got):\n%s", b.patches.Load(), diff)
 		}
 	})
-	t.Run("placeholders with the earlier series still belong to the group, and removing them changes nothing (CA-C72)", func(t *testing.T) {
+	t.Run("placeholders with names of the previous series still belong to the group, and removing them changes nothing (CA-C72)", func(t *testing.T) {
 		for n := range int32(5) {
 			if g, ok := b.groups.ForNode(pools.Fake(pools.UnitID(p, 0, n), "unregistered")); !ok || g.ID != p.ID() {
 				t.Errorf("unit %d belongs to %v", n, g)
@@ -53,7 +53,7 @@ func TestDeleteNodesOfReplicasWithoutAMachine(t *testing.T) {
 		}
 		b.expect(p, 4)
 	})
-	t.Run("parallel calls for one replica without a Machine lower the size by one (CA-C72)", func(t *testing.T) {
+	t.Run("parallel calls for the same replica without a Machine lower the size only once (CA-C72)", func(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 5 {
 			calls.Go(func() { wantKind(t, remove(pools.UnitID(p, 1, 1)), "") })
@@ -97,14 +97,14 @@ func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) str
 
 func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 	for name, removed := range map[string]func(p *pools.Pool, real membership.Node) membership.Node{
-		"two drover replicas give the same answers after the removal of a node (CA-C76, MCM-101, CA-C37)": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
-		"two drover replicas give the same answers after the removal of a Machine that failed (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"the answers of both drover processes agree after the removal of a node (CA-C76, MCM-101, CA-C37)": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
+		"the answers of both drover processes agree after the removal of a failed Machine (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.MachineID(p, "a-2"), "create-error")
 		},
-		"two drover replicas give the same answers after the removal of a Machine that has not joined (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"the answers of both drover processes agree after the removal of a Machine that has not joined (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.MachineID(p, "a-3"), "unregistered")
 		},
-		"two drover replicas give the same answers after the removal of a replica without a Machine (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"the answers of both drover processes agree after the removal of a replica without a Machine (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.UnitID(p, 0, 0), "unregistered")
 		},
 	} {
@@ -119,7 +119,7 @@ func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 			node := removed(p, pools.Asked(n))
 			wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{node}), "")
 			wantKind(t, second.groups.Refresh(t.Context()), "")
-			for when, b := range map[string]*bench{"the answers of the replica that received the call agree": first, "the answers of another replica agree": second} {
+			for when, b := range map[string]*bench{"size, instances and membership agree on the drover process that received DeleteNodes": first, "size, instances and membership agree on the other drover process": second} {
 				if wrong := agreement(b, p, 3, node); wrong != "" {
 					t.Errorf("%s: %s", when, wrong)
 				}
@@ -254,7 +254,7 @@ func TestReadsDoNotWaitForChanges(t *testing.T) {
 		b.clock.Step(listingAge)
 		g.List()
 	}()
-	t.Run("every read is answered from memory while a change and a read of the API server are under way (CA-C110)", func(t *testing.T) {
+	t.Run("every read of the autoscaler is answered from memory while a write to and a read of the API server are under way (CA-C110)", func(t *testing.T) {
 		select {
 		case <-read:
 		case <-time.After(10 * time.Second):

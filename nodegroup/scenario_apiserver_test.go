@@ -224,7 +224,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 		}
 	})
 	t.Run("no delta of ten parallel increases is lost while another client writes (CA-C59)", func(t *testing.T) { s.testIncreases(t, 10) })
-	t.Run("an increase whose answer was lost is written once (CA-C62)", func(t *testing.T) {
+	t.Run("an increase is written only once when the API server's answer to the write is lost (CA-C62)", func(t *testing.T) {
 		s.pool("lost", 0)
 		s.lossy.lose.Store(1)
 		if err := s.groups.IncreaseSize(t.Context(), membership.ID(metav1.NamespaceSystem, "lost"), 3); err != nil {
@@ -232,7 +232,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost", 3, 0)
 	})
-	t.Run("a removal whose answer was lost is written once (CA-C12)", func(t *testing.T) {
+	t.Run("a removal is written only once when the API server's answer to the write is lost (CA-C12)", func(t *testing.T) {
 		nodes := s.pool("lost-too", 2)
 		s.lossy.lose.Store(1)
 		if err := s.groups.DeleteNodes(t.Context(), membership.ID(metav1.NamespaceSystem, "lost-too"), nodes[:1]); err != nil {
@@ -240,7 +240,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost-too", 1, 1)
 	})
-	t.Run("the increase of a client that disconnects is written if and only if the call succeeds (CA-C12)", func(t *testing.T) {
+	t.Run("when the client of an increase disconnects, the call either succeeds and is written, or fails and changes nothing (CA-C12)", func(t *testing.T) {
 		s.pool("gone", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

@@ -36,7 +36,7 @@ func TestRequestsWithInvalidArguments(t *testing.T) {
 		{"a decrease by a positive delta is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
 		{"a decrease without a group's id is refused", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
 		{"a decrease of an unknown group is refused", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
-		{"a removal of no nodes is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
+		{"a removal that names no node is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
 		{"a removal without a group's id is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
 		{"a removal from an unknown group is refused", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
 		{"removing a node without name and provider ID is refused (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},

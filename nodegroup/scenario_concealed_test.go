@@ -51,8 +51,8 @@ func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 				p.Deployment.Annotations[v1alpha1.AnnotationOptions+"zeroormaxnodescaling"] = "true"
 			}, joinedOnly, true,
 		},
-		{"a node is shown as registered once its Machine is Running", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionTrue), true},
-		{"a node is shown as registered once its Machine is Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
+		{"a node is shown as registered once its Machine has the phase Running", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionTrue), true},
+		{"a node is shown as registered once its Machine has the condition Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
 		{"a node stays shown as registered when it becomes NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
 		{"a node stays shown as registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
 		{"a node is shown as registered while its Machine's status has no phase", withOption, func(*v1alpha1.Machine) {}, true},
@@ -129,7 +129,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 3)
 	})
-	t.Run("the removal is refused when a node's Machine is Running, even before the watch has delivered the phase", func(t *testing.T) {
+	t.Run("the call is refused when a node has started meanwhile and its Machine is Running, even before the watch shows that", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		m := &v1alpha1.Machine{}
@@ -143,7 +143,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("the removal is refused when pods can run on a node, even before the status of the node's Machine shows that", func(t *testing.T) {
+	t.Run("the call is refused when a node has started meanwhile and accepts pods, even before its Machine's status shows that", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		n := &corev1.Node{}
@@ -167,7 +167,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 3)
 	})
-	t.Run("the removal is refused in a group without autoscaling options, where nodes are shown as registered at once", func(t *testing.T) {
+	t.Run("the call is refused in a group without autoscaling options, because its nodes are shown as registered at once", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)

@@ -218,7 +218,7 @@ func TestTheControllersCarryOutTheAutoscalersCalls(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("when a user deletes a Machine and its replacement joins, DeleteNodes of that Machine removes no other (CA-C68)", func(t *testing.T) {
+	t.Run("when a user has deleted a Machine and its replacement has joined, DeleteNodes of the deleted Machine removes no other (CA-C68)", func(t *testing.T) {
 		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
 		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
 		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {

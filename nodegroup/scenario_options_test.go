@@ -112,7 +112,7 @@ func TestOptionsInUnusualSituations(t *testing.T) {
 	p := w.Pool("a", 2, 1, 5)
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
-	t.Run("an autoscaler up to 1.28, which sends no provision time, receives no options (CA-C92)", func(t *testing.T) {
+	t.Run("cluster-autoscaler up to release 1.28, which sends no provision time, receives no options (CA-C92)", func(t *testing.T) {
 		if got, ok := b.groups.Settings(p.ID(), model.Settings{UnneededTime: time.Minute}); ok {
 			t.Errorf("it receives %+v", got)
 		}
@@ -128,7 +128,7 @@ func TestOptionsInUnusualSituations(t *testing.T) {
 			t.Error("it fails")
 		}
 	})
-	t.Run("an Event reports an autoscaler whose flag for the provision time is too short (CA-C96)", func(t *testing.T) {
+	t.Run("an Event reports that the autoscaler's flag sets too short a provision time (CA-C96)", func(t *testing.T) {
 		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 11 * time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {

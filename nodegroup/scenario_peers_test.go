@@ -103,7 +103,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-func TestSizeAndRemovalsAreOneWrite(t *testing.T) {
+func TestDeleteNodesWritesSizeAndRemovalsTogether(t *testing.T) {
 	type patch struct {
 		Metadata struct{ ResourceVersion, UID string }
 		Spec     struct {
@@ -213,12 +213,12 @@ func TestTheShownStateOfAMachineFollowsItsLife(t *testing.T) {
 		node   bool
 		want   model.Instance
 	}{
-		{"a new Machine is Creating (MC-72, MCM-94, CAPI-10)", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
-		{"a Machine that exceeds the quota is Creating with an error (MC-72, MCM-94, CAPI-10)", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
-		{"a Machine with an invalid spec is Creating with an error (MC-72, MCM-94, CAPI-10)", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
-		{"a Machine with a server is Creating (MC-72, MCM-94, CAPI-10)", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
-		{"a Machine whose node has registered is Running (MC-72, MCM-94, CAPI-10)", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
-		{"a Machine that is being deleted is Deleting (MC-72, MCM-94, CAPI-10)", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
+		{"a new Machine is shown as Creating (MC-72, MCM-94, CAPI-10)", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
+		{"a Machine that exceeds the quota is shown as Creating with an error (MC-72, MCM-94, CAPI-10)", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
+		{"a Machine with an invalid spec is shown as Creating with an error (MC-72, MCM-94, CAPI-10)", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
+		{"a Machine with a server is shown as Creating (MC-72, MCM-94, CAPI-10)", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
+		{"a Machine whose node has registered is shown as Running (MC-72, MCM-94, CAPI-10)", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
+		{"a Machine that is being deleted is shown as Deleting (MC-72, MCM-94, CAPI-10)", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			next := m.DeepCopy()
@@ -314,7 +314,7 @@ func TestOptionsFromAnnotationsAndFromTheAutoscalersFlags(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("an Event reports a provision time below drover's join timeout, and a lost Machine lowers the size only once (MCM-100)", func(t *testing.T) {
+	t.Run("an Event reports a provision time below drover's join timeout, and repeated removals of one Machine lower the size once (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")

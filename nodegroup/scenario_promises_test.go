@@ -290,14 +290,14 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 			b.expect(p, 6)
 		})
 	})
-	t.Run("after the time of --restart-guard the autoscaler can request the upcoming nodes again", func(t *testing.T) {
+	t.Run("once the time that --restart-guard sets is over, the autoscaler can request the upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
 		b.groups.freshness.reached()
 		second.loop(t, 6)
 		b.expect(p, 8)
 	})
-	t.Run("--restart-guard does not delay an increase of a group that awaits no nodes", func(t *testing.T) {
+	t.Run("--restart-guard does not delay an increase of a group whose requested nodes have all started", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		arrive(b, p, "a-4")
 		arrive(b, p, "a-5")

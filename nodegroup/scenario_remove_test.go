@@ -64,7 +64,7 @@ func both(fs ...func(p, other *pools.Pool)) func(p, other *pools.Pool) {
 var deleteCalls = []call{
 	{name: "a node is removed and the size is lowered (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
 	{name: "two nodes are removed in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
-	{name: "a node that is named twice is counted once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "a node that a call names twice lowers the size only once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
 	{name: "a call for a node that is already listed for removal changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
 	{name: "a call for a node whose Machine was listed for removal and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
@@ -94,7 +94,7 @@ var deleteCalls = []call{
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
 	{name: "the removal of an old node does not lower the size once a rollout has replaced all nodes (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "a named Machine whose node the cache lacks does not count as the replacement of another named node (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "when a call names two Machines, one whose node the cache lacks does not count as the other's replacement (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
@@ -131,11 +131,11 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
 		}},
-	{name: "the removal of a Machine as unregistered is refused when its node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "a call that removes a Machine as unregistered is refused when the Machine's node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "the removal of a provider ID as unregistered is refused when its node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "a call that removes a provider ID as unregistered is refused when a node with that provider ID has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
@@ -169,16 +169,16 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "exactly the named node is removed in a rollout (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+	{name: "during a rollout, a call removes exactly the named node (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") }},
-	{name: "a call that would make the list of removals too long is refused", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
+	{name: "a call that would make spec.removals too long is refused", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
 		removals: fullList(),
 		setup: func(p, _ *pools.Pool) {
 			for i := range v1alpha1.MaxRemovals {
 				p.Deployment.Spec.Removals = append(p.Deployment.Spec.Removals, v1alpha1.Removal{Name: fmt.Sprintf("gone-%04d", i), UID: types.UID(fmt.Sprint(i))})
 			}
 		}},
-	{name: "an entry in spec.removals for an earlier Machine of the same name is replaced", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+	{name: "the removal of a Machine replaces the entry in spec.removals for an earlier Machine of the same name", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
 		setup: func(p, _ *pools.Pool) {
 			p.Deployment.Spec.Removals = []v1alpha1.Removal{{Name: "a-2", UID: "earlier"}}
 		}},
@@ -233,7 +233,7 @@ func TestAnswersRightAfterDeleteNodes(t *testing.T) {
 	if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("the target size is lower at once (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
+	t.Run("the target size is already lowered (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
 	t.Run("the instance of the removed node is Deleting (CA-C76)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 2 || list[0].State != model.Deleting || list[1].State != model.Running {
@@ -247,7 +247,7 @@ func TestAnswersRightAfterDeleteNodes(t *testing.T) {
 	})
 }
 
-func TestDeleteNodesOfAReplacedNodeHidesItsReplacementAndNoOtherNode(t *testing.T) {
+func TestDeleteNodesOfANodeThatAUserDeletesRemovesItsReplacementAndNoOther(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, works := p.Node("a-1")
@@ -266,7 +266,7 @@ func TestDeleteNodesOfAReplacedNodeHidesItsReplacementAndNoOtherNode(t *testing.
 	}
 }
 
-func TestAFailedMachineAtTheMinimumIsShownWithoutErrorAfterDeleteNodes(t *testing.T) {
+func TestTheErrorOfAFailedMachineIsHiddenAfterDeleteNodesAtTheMinimumSize(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 1, 10)
 	p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
@@ -307,13 +307,13 @@ func TestDecreaseTargetSize(t *testing.T) {
 			p.Machine("a-4")
 			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"a delta above the number of Machines without a node removes these Machines, and no Machine with a node (CA-C85)", func(p *pools.Pool) {
+		{"a decrease by more than the number of Machines without a node removes these, and no Machine with a node (CA-C85)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
-		{"a delta of MinInt32 removes no existing node (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
-		{"a delta that leads below the minimum lowers the size to the minimum (CA-C87)", func(p *pools.Pool) {
+		{"a decrease by the largest possible number removes no Machine with a node (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
+		{"a decrease below the minimum lowers the size to the minimum (CA-C87)", func(p *pools.Pool) {
 			p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
 			p.Deployment.Spec.Replicas = ptr.To[int32](4)
 			p.Machine("a-3")
@@ -344,7 +344,7 @@ func TestDecreaseTargetSize(t *testing.T) {
 }
 
 func TestDeleteNodesOfAPlaceholderAfterDecreaseTargetSize(t *testing.T) {
-	t.Run("DeleteNodes of replicas that DecreaseTargetSize has removed does not lower the size again (CA-C71, CA-C89)", func(t *testing.T) {
+	t.Run("DeleteNodes of placeholders that DecreaseTargetSize has removed does not lower the size again (CA-C71, CA-C89)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 0, 10)
 		p.Node("a-1")

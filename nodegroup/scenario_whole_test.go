@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("once the node's provider ID is set, the node is Running with that ID, even when it contains a region (CA-C42)", func(t *testing.T) {
+	t.Run("once the node's provider ID is set, even one with a region, the node is shown as Running with that ID (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})
@@ -151,7 +151,7 @@ func TestAServerThatVanishes(t *testing.T) {
 	})
 	going := m.DeepCopy()
 	pools.Deleting(going)
-	t.Run("the size stays when the server's Machine is replaced (CA-C52)", func(t *testing.T) {
+	t.Run("the size does not change when the server's Machine is replaced (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: going})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Deleting}, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})

@@ -33,7 +33,7 @@ func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	return first, second
 }
 
-func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
+func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 	grown := func(t *testing.T) (p *pools.Pool, first, second *bench) {
 		w := pools.NewWorld()
 		p = w.Pool("a", 3, 0, 10)
@@ -50,7 +50,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
-	t.Run("the second replica's first Refresh reads the sizes from the API server, so that upcoming nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
+	t.Run("after a failover, the first Refresh reads the sizes, so that upcoming nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
 		p, _, second := grown(t)
 		size(t, second, p, 3)
 		for range 3 {
@@ -67,7 +67,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 			t.Errorf("CA-C39 the instances are %v, error %v", list, err)
 		}
 	})
-	t.Run("the second replica reads the sizes before the first call of a new connection (CA-C58)", func(t *testing.T) {
+	t.Run("a replica reads the sizes when the autoscaler connects, before its first call (CA-C58)", func(t *testing.T) {
 		p, _, second := grown(t)
 		second.groups.Connected(t.Context())
 		size(t, second, p, 5)
@@ -76,7 +76,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 			t.Errorf("%d lists were made", got)
 		}
 	})
-	t.Run("an increase that the autoscaler decided on the old size is refused, and the next increase is accepted (CA-C62)", func(t *testing.T) {
+	t.Run("after a failover, an increase that the autoscaler decided on the old size is refused, and the next one is accepted (CA-C62)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 2), model.Unavailable)
 		first.expect(p, 5)
@@ -84,7 +84,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 6)
 	})
-	t.Run("two parallel increases of different groups are refused when the autoscaler decided them on the old sizes (CA-C62)", func(t *testing.T) {
+	t.Run("after a failover, parallel increases of two groups that the autoscaler decided on the old sizes are refused (CA-C62)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := pools.NewWorld()
 			p, other := w.Pool("a", 3, 0, 10), w.Pool("b", 3, 0, 10)
@@ -105,7 +105,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 			first.expect(other, 5)
 		})
 	})
-	t.Run("the second replica shows a removal by the first replica, and removing the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
+	t.Run("after a failover, a removal by the previous replica is shown, and removing the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
 		p, first, second := grown(t)
 		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
 		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
@@ -116,7 +116,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		}
 		first.expect(p, 4, "a-2")
 	})
-	t.Run("the first replica reads the sizes again at a Refresh that follows a long time without calls", func(t *testing.T) {
+	t.Run("a replica reads the sizes again at a Refresh after a long time without calls", func(t *testing.T) {
 		p, first, second := grown(t)
 		first.catchUp()
 		first.freeze()
@@ -134,7 +134,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 6)
 	})
-	t.Run("Refresh and calls that change a group fail until the sizes can be read after the failover; other calls are answered (CA-C13)", func(t *testing.T) {
+	t.Run("after a failover, Refresh and changes of a group fail until the sizes can be read, and other calls are answered (CA-C13)", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
 		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)
@@ -148,7 +148,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 5)
 	})
-	t.Run("a watch event that is older than the sizes that were read changes nothing, and a newer event is applied", func(t *testing.T) {
+	t.Run("a size that was read is replaced only by a newer watch event", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		second.groups.store.inbox.put(membership.Event{Object: p.Deployment})
@@ -163,7 +163,7 @@ func TestAFailoverToAReplicaWhoseWatchesAreLate(t *testing.T) {
 		second.catchUp()
 		size(t, second, p, 7)
 	})
-	t.Run("a replica forgets the size that it has read when the deployment is deleted", func(t *testing.T) {
+	t.Run("a replica forgets the size of a deployment when the deployment is deleted", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		if err := first.client.Delete(t.Context(), first.deployment(p)); err != nil {

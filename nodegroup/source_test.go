@@ -16,9 +16,9 @@ func TestWhichChangesOfANodeAffectAnswersToTheAutoscaler(t *testing.T) {
 		before, after *corev1.Node
 		want          bool
 	}{
-		{"a taint that replaces another taint affects answers (F-47)", tainted(a), tainted(corev1.Taint{Key: "b", Effect: a.Effect}), true},
-		{"a changed effect of a taint affects answers (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}), true},
-		{"a changed value of a taint affects no answer (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Value: "v", Effect: a.Effect}), false},
+		{"a taint that is replaced by one with another key affects answers (F-47)", tainted(a), tainted(corev1.Taint{Key: "b", Effect: a.Effect}), true},
+		{"a taint whose effect changes affects answers (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}), true},
+		{"a taint whose value changes affects no answer (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Value: "v", Effect: a.Effect}), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := nodeMatters(tt.before, tt.after); got != tt.want {

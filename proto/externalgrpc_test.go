@@ -161,7 +161,7 @@ func embedded(number protowire.Number, body []byte) []byte {
 }
 
 func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
-	t.Run("a pod that a client of release 1.25 embeds is read as bytes (CA-C10)", func(t *testing.T) {
+	t.Run("a pod that a client of release 1.25 sends as an embedded message can be read from the bytes (CA-C10)", func(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
 		body, err := pod.Marshal()
 		if err != nil {
@@ -208,7 +208,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s", got)
 		}
 	})
-	t.Run("a client that expects a Node in field 1 reads it from the bytes that drover sends in field 1 (CA-C10)", func(t *testing.T) {
+	t.Run("a client that expects an embedded Node can read the Node from the bytes that drover sends (CA-C10)", func(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "template"}}
 		body, err := node.Marshal()
 		if err != nil {

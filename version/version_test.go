@@ -31,7 +31,7 @@ func TestWhichVersionAndCommitDroverShows(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the metric has version, commit and Go's release as labels", func(t *testing.T) {
+	t.Run("the metric drover_build_info has version, commit and Go's release as labels", func(t *testing.T) {
 		b := Get()
 		want := "# HELP drover_build_info Which build of drover runs. Always 1.\n# TYPE drover_build_info gauge\n" +
 			`drover_build_info{commit="` + b.Commit + `",goversion="` + b.Go + `",version="` + b.Version + "\"} 1\n"
@@ -39,7 +39,7 @@ func TestWhichVersionAndCommitDroverShows(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("the user agent begins with drover/, so Kubernetes records drover as the field manager of its writes", func(t *testing.T) {
+	t.Run("the user agent begins with drover/, so Kubernetes records drover as the field manager of drover's writes", func(t *testing.T) {
 		if name, _, _ := strings.Cut(UserAgent(), "/"); name != "drover" {
 			t.Errorf("the user agent is %q", UserAgent())
 		}

@@ -39,7 +39,7 @@ func TestWhenDroverMakesANewCertificateAuthority(t *testing.T) {
 		{"a new authority is made when the only authority has a third of its life left", []authority{first}, at(10), "two thirds of the authority's life are over"},
 		{"no new authority is made when a newer authority exists beside an old authority", []authority{second, first}, at(12), ""},
 		{"a new authority is made when the only authority has expired", []authority{first}, at(15.01), "there is no valid authority"},
-		{"a new authority is made when the only authority will be valid in a year and not before", []authority{made(t, 1)}, at(0), "there is no valid authority"},
+		{"a new authority is made when the only authority becomes valid only in a year", []authority{made(t, 1)}, at(0), "there is no valid authority"},
 		{"a new authority is made when the only authority has no key", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -91,12 +91,12 @@ func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 		now     time.Time
 		want    string
 	}{
-		{"a certificate is due when none exists", server, nil, []authority{first}, at(0), "there is none"},
+		{"a certificate that does not exist yet is due", server, nil, []authority{first}, at(0), "there is none"},
 		{"a new certificate is not due", server, cert, []authority{first}, at(0), ""},
 		{"a certificate with more than a third of its life left is not due", server, cert, []authority{other, first}, at(0.66), ""},
 		{"a certificate with less than a third of its life left is due", server, cert, []authority{first}, at(0.67), "two thirds of its life are over"},
-		{"a certificate of an authority that is not trusted is due", server, cert, []authority{other}, at(0), "no trusted authority has signed it"},
-		{"a server certificate in the place of a client certificate is due", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
+		{"a certificate that no trusted authority has signed is due", server, cert, []authority{other}, at(0), "no trusted authority has signed it"},
+		{"a client certificate is due when a server certificate is stored in its place", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
 		{"a certificate that is not valid yet is due", server, cert, []authority{first}, at(-1), "it is not valid yet"},
 		{"a certificate that lacks a wanted name is due", more, cert, []authority{first}, at(0), "it lacks the name drover.example"},
 		{"a certificate whose common name is not the wanted name is due", renamed, cert, []authority{first}, at(0), "its name is not drover.example"},
@@ -121,9 +121,9 @@ func TestWhichNamesANewCertificateHas(t *testing.T) {
 		now    time.Time
 		want   []string
 	}{
-		{"the first certificate has the wanted names", nil, at(0), []string{"a.example", "new.example"}},
-		{"the successor of a young certificate keeps its predecessor's unwanted names, because another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
-		{"the successor of an old certificate does not have its predecessor's unwanted names", before, at(0.7), []string{"a.example", "new.example"}},
+		{"the first certificate has the names that this replica requires", nil, at(0), []string{"a.example", "new.example"}},
+		{"the successor of a young certificate keeps all names of its predecessor, because another replica may require them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
+		{"the successor of a certificate that is due for renewal has only the names that this replica requires", before, at(0.7), []string{"a.example", "new.example"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := w.namesFor(tc.before, tc.now); !slices.Equal(got, tc.want) {

@@ -305,7 +305,7 @@ func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
 	})
 }
 
-func TestWhenTheAPIServerDoesNotAnswerDroverServesTheCertificateThatItReadLast(t *testing.T) {
+func TestDroverServesTheCertificateThatItReadLastWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	refused := errors.New("refused")
 	var away error
 	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

@@ -136,7 +136,7 @@ func TestConnectionsWithTheCertificatesThatDroverMakes(t *testing.T) {
 			t.Errorf("the answer is %v", err)
 		}
 	})
-	t.Run("after drover's own Secret was deleted, only a client that has read the new certificates connects", func(t *testing.T) {
+	t.Run("after drover's own Secret was deleted, only a client that has read the new certificates can connect", func(t *testing.T) {
 		if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: objectMeta(own)}); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func TestOnlyTheAnnotationValueYesReleasesTheMassDeletionGuards(t *testing.T) {
+func TestOnlyTheAnnotationValueYesConfirmsThatManyServersWereDeleted(t *testing.T) {
 	for word, want := range map[string]bool{"yes": true, "no": false, "": false} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "drover", Name: clusterIDConfigMap, Annotations: map[string]string{"drover-project.github.io/collect": word},

@@ -47,7 +47,7 @@ func TestHoldsOfTheMassDeletionGuardAreStored(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("when stored holds cannot be parsed, the error asks the user to delete their key from the ConfigMap (F-16)", func(t *testing.T) {
+	t.Run("when stored holds cannot be parsed, the error asks for the deletion of the ConfigMap's key that contains them (F-16)", func(t *testing.T) {
 		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsName(openstack.HoldsKey{Project: "p1", Region: "west"})}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
 		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
 		if _, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "west"}); err == nil || !strings.Contains(err.Error(), "delete the key") {

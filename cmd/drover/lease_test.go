@@ -47,19 +47,19 @@ func TestWhenALeaseIsFresh(t *testing.T) {
 	}{
 		{"a lease that was never taken is not fresh", func(*lease, *lock) {}, false},
 		{"a lease that was just created is fresh", func(l *lease, _ *lock) { _ = l.Create(context.Background(), ours) }, true},
-		{"a renewed lease is fresh for half of its life", func(l *lease, k *lock) {
+		{"a renewed lease is fresh for half of the lease duration", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 		}, true},
-		{"a renewed lease is not fresh after half of its life", func(l *lease, k *lock) {
+		{"a renewed lease is not fresh after half of the lease duration", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh + time.Nanosecond))
 		}, false},
-		{"a lease whose renewal took longer than half of its life is not fresh", func(l *lease, k *lock) {
+		{"a lease whose renewal took longer than half of the lease duration is not fresh", func(l *lease, k *lock) {
 			k.takes = leaseFresh + time.Second
 			renew(l)
 		}, false},
-		{"a lease whose last renewal failed is not fresh after half of its life", func(l *lease, k *lock) {
+		{"a failed renewal does not extend the time for which a lease is fresh", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 			k.err, k.takes = errors.New("conflict"), time.Second

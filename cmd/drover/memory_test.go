@@ -16,9 +16,9 @@ func TestUnusedMemoryIsReturnedToTheOperatingSystem(t *testing.T) {
 		inUse, mapped uint64
 		trims         int
 	}{
-		{"no memory is returned when a quarter of it is unused", 20 * mega, 27 * mega, 0},
-		{"memory is returned each minute when a third of it is unused", 20 * mega, 31 * mega, 3},
-		{"no memory is returned when only 11 MiB are mapped, although most of them are unused", 4 * mega, 11 * mega, 0},
+		{"nothing is returned when a quarter of drover's memory is unused", 20 * mega, 27 * mega, 0},
+		{"unused memory is returned each minute when a third of drover's memory is unused", 20 * mega, 31 * mega, 3},
+		{"nothing is returned when drover has mapped only 11 MiB, although most of this memory is unused", 4 * mega, 11 * mega, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

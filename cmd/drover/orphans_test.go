@@ -43,7 +43,7 @@ func (s *shelf) IsServerGone(context.Context, string, []string) (bool, error) {
 func TestWhichCloudHandlesAnOrphan(t *testing.T) {
 	first, second := &shelf{scheme: "first"}, &shelf{scheme: "second"}
 	c := &clouds{list: []namedCloud{{openstack.Name, first}, {"other", second}}}
-	t.Run("a resource is deleted only by the cloud that listed it (MCM-84)", func(t *testing.T) {
+	t.Run("an orphan is deleted only by the cloud that listed it (MCM-84)", func(t *testing.T) {
 		for _, p := range c.Tagged(t.Context()) {
 			must(t, c.Collect(t.Context(), p.Resources[0]))
 		}
@@ -51,7 +51,7 @@ func TestWhichCloudHandlesAnOrphan(t *testing.T) {
 			t.Errorf("the first deleted %v, the second %v", first.collected, second.collected)
 		}
 	})
-	t.Run("only the cloud that a server's provider ID belongs to reports whether the server is gone (MCM-86)", func(t *testing.T) {
+	t.Run("the cloud to which a server's provider ID belongs decides whether the server is gone (MCM-86)", func(t *testing.T) {
 		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
 			if gone, err := c.IsServerGone(t.Context(), providerID, nil); gone != want || err != nil {
 				t.Errorf("%s is gone: %v, %v", providerID, gone, err)
@@ -61,7 +61,7 @@ func TestWhichCloudHandlesAnOrphan(t *testing.T) {
 			t.Errorf("a server of nobody's is gone: %v, %v", gone, err)
 		}
 	})
-	t.Run("no cloud deletes a resource in observe mode, and the deletion is recorded as a decision", func(t *testing.T) {
+	t.Run("in observe mode no cloud deletes an orphan, and drover records the deletion as a decision", func(t *testing.T) {
 		first.collected = nil
 		o := &observer{clock: clocktesting.NewFakePassiveClock(time.Now())}
 		must(t, observedCloud{c, o}.Collect(t.Context(), cloud.Resource{Cloud: openstack.Name, Kind: cloud.ResourceServer, ID: "1"}))

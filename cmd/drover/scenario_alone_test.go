@@ -52,13 +52,13 @@ func (p *pair) seed() *v1alpha1.MachineDeployment {
 	return d
 }
 
-func TestASingleReplicaOfDrover(t *testing.T) {
+func TestDroverWithoutLeaderElection(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	health := freePort(t)
 	p.replica("alone", "--leader-elect=false", "--health-address="+health)
 	t.Run("a Machine whose kubelet is too old for the API server gets no server, and its condition lists the allowed versions", func(t *testing.T) { p.skewed(t) })
-	t.Run("/healthz succeeds while API server and cloud are down, and a call of /readyz reads no Nodes (MC-77)", func(t *testing.T) {
+	t.Run("a call of /readyz reads no Nodes, and /healthz succeeds while the API server and the cloud are down (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })
 		before := p.nodeLists()
 		for range 10 {

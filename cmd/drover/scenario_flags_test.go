@@ -36,7 +36,7 @@ func TestTheFlagsPage(t *testing.T) {
 			t.Errorf("it does not hold %q", row)
 		}
 	})
-	t.Run("docs/cluster-autoscaler.md passes the socket to grpcurl as unix:/// address, without -unix (F-46)", func(t *testing.T) {
+	t.Run("the grpcurl command in docs/cluster-autoscaler.md has a unix:/// address, and not the option -unix (F-46)", func(t *testing.T) {
 		page, err := os.ReadFile("../../docs/cluster-autoscaler.md")
 		must(t, err)
 		if !strings.Contains(string(page), "grpcurl -plaintext unix:///") || strings.Contains(string(page), "-unix ") {

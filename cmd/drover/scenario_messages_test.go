@@ -29,7 +29,7 @@ func TestMessagesOfADroverWithTheShippedRoles(t *testing.T) {
 	must(t, p.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}))
 	cmd := p.replicaAs(droverAccount, []string{"system:authenticated"})
 
-	t.Run("the status of a Machine whose Secret is forbidden names the Secret and the command that grants access (F-44)", func(t *testing.T) {
+	t.Run("the status of a Machine whose Secret drover may not read names the Secret and the command that grants access (F-44)", func(t *testing.T) {
 		p.in(t).forbiddenSecret(t, team)
 	})
 	t.Run("a message that is too long for an Event is complete in the status and cut in the Event (F-45)", func(t *testing.T) {

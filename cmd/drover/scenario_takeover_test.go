@@ -50,7 +50,7 @@ func TestDroverTakesOverFromMachineController(t *testing.T) {
 	now := l.look()
 	made, deleted := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}")
 	drover()
-	t.Run("machine-controller resumes its work with its old CRDs, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
+	t.Run("machine-controller takes over again with its old CRDs, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
 	t.Run("drover takes over for the second time, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).again(now) })
 	if m, d := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}"); m != made || d != deleted {
 		t.Errorf("on the way back and forth %d servers were made and %d deleted", m-made, d-deleted)

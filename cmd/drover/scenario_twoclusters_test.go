@@ -153,7 +153,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		t.Fatalf("the restored Machines are %v", copies)
 	}
 	second.replica("second", append(eager, "--cluster-id="+restored)...)
-	t.Run("a cluster restored from another cluster's backup reports that the servers are the other cluster's, and creates none (F-1)", func(t *testing.T) {
+	t.Run("a cluster restored from a backup reports that the servers belong to the other cluster, and creates no servers (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		second.until("all say so", func() bool { return second.disowned() == 3 })
 		if n := len(first.cloud.Servers()); n != 3 {

@@ -18,7 +18,7 @@ func TestDroverWaitsAtMost15SecondsForItsPartsToStop(t *testing.T) {
 		want  string // part of the error; empty means no error
 		took  time.Duration
 	}{
-		{"drover ends at once with the error when its parts fail on their own", func(context.Context) error { return broken }, "broken", 0},
+		{"drover ends at once with an error when its parts fail before the signal to stop", func(context.Context) error { return broken }, "broken", 0},
 		{"drover ends without an error when its parts stop at once after the signal to stop", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
 		{"drover waits for parts that take 9 s to stop, and ends without an error", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
 		{"drover ends with an error after 15 s when its parts never stop", func(context.Context) error { <-never; return nil }, "not finished 15s after", time.Hour + stopTimeout},

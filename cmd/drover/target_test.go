@@ -133,7 +133,7 @@ func TestTheRESTMapperOfTheTargetCluster(t *testing.T) {
 			t.Errorf("the API server was asked %d times", n)
 		}
 	})
-	t.Run("while the API server does not answer, the error for a kind that drover does not watch does not say that the kind is missing", func(t *testing.T) {
+	t.Run("a kind that drover does not watch is not reported as missing while the API server does not answer", func(t *testing.T) {
 		_, err := m.RESTMapping(schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}, "v1")
 		if err == nil || meta.IsNoMatchError(err) {
 			t.Errorf("got %v", err)

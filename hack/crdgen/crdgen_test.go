@@ -33,7 +33,7 @@ func finished(t *testing.T, schema string) object {
 	return found
 }
 
-func TestMissingBoundsOfTextAndListsAreSet(t *testing.T) {
+func TestTheCRDGeneratorAddsMissingLimitsOfTextsAndLists(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		plain: {type: string}, own: {type: string, maxLength: 7}, time: {type: string, format: date-time}, choice: {type: string, enum: [a]},
 		labels: {type: object, additionalProperties: {type: string}}, list: {type: array, items: {type: string}},
@@ -53,7 +53,7 @@ func TestMissingBoundsOfTextAndListsAreSet(t *testing.T) {
 		{[]string{"deep", "maxItems"}, 3},
 		{[]string{"deep", "items", "properties", "key", "maxLength"}, 317},
 	} {
-		t.Run(fmt.Sprintf("the generated schema has %s with the value %v", strings.Join(row.path, "."), row.want), func(t *testing.T) {
+		t.Run(fmt.Sprintf("in the generated schema, %s is %v", strings.Join(row.path, "."), row.want), func(t *testing.T) {
 			at, _ := dig(got, row.path[:len(row.path)-1]...)
 			if at[row.path[len(row.path)-1]] != row.want {
 				t.Errorf("it is %v, want %v", at, row.want)
@@ -67,7 +67,7 @@ func TestMissingBoundsOfTextAndListsAreSet(t *testing.T) {
 	}
 }
 
-func TestSchemasOfProviderDocumentsListTheirFieldsAndAcceptUnknownFields(t *testing.T) {
+func TestTheSchemaOfAProviderSpecListsItsFieldsAndAcceptsUnknownFields(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		providerSpec: {type: object, properties: {value: {description: mine, type: object, x-kubernetes-preserve-unknown-fields: true}}},
 		inner: {type: object, properties: {providerSpec: {type: object, x-kubernetes-preserve-unknown-fields: true}}},
@@ -93,8 +93,8 @@ func TestSchemasOfProviderDocumentsListTheirFieldsAndAcceptUnknownFields(t *test
 func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 	for name, raw := range map[string]string{
 		"text that is not YAML": "a: b: c", "a document of a kind other than CustomResourceDefinition": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
-		"a CRD version without a schema":                          "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
-		"a CRD that prunes unknown fields of a provider document": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
+		"a CRD version without a schema":                     "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
+		"a CRD that prunes unknown fields of providerStatus": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
 			if done, err := Finish([]byte(raw)); err == nil {
@@ -109,13 +109,13 @@ func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 
 // The committed CRDs must be in their final form, bounded everywhere, and open in every provider document. They must
 // be small enough that kubectl can keep the last applied CRD in an annotation.
-func TestTheCommittedCRDsAreGeneratedAndBounded(t *testing.T) {
+func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file)+" equals the output of make generate, and bounds every text, list and map", func(t *testing.T) {
+		t.Run(filepath.Base(file)+" equals the output of make generate, and limits the size of every text, list and map", func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -188,7 +188,7 @@ func faults(path string, schema object, inProvider bool) []string {
 
 // Every field that the driver reads must be declared: the test compares the driver's lists of fields with the declared
 // fields.
-func TestTheSchemaDeclaresEveryFieldThatDroverReadsInProviderDocuments(t *testing.T) {
+func TestTheSchemaDeclaresEveryFieldThatDroverReadsInAProviderSpec(t *testing.T) {
 	spec := object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestTheSchemaDeclaresEveryFieldThatDroverReadsInProviderDocuments(t *testin
 		{"../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
 		{"../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
 	} {
-		t.Run("providerspec.yaml declares every field in the list "+row.list, func(t *testing.T) {
+		t.Run("the schema in providerspec.yaml declares every field of the Go list "+row.list, func(t *testing.T) {
 			for _, field := range listIn(t, row.file, row.list) {
 				if _, ok := row.declared[field]; !ok {
 					t.Errorf("%s of %s is not declared in providerspec.yaml", field, row.file)
@@ -246,7 +246,7 @@ func listIn(t *testing.T, file, name string) []string {
 	return texts
 }
 
-func TestTheAPIPageListsEveryField(t *testing.T) {
+func TestTheAPIPageListsEveryFieldOfTheCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestTheAPIPageListsEveryField(t *testing.T) {
 }
 
 // Every key in keys.go must have a line in the page's table of keys.
-func TestTheAPIPageNamesEveryAnnotationLabelAndOtherKeyOfTheAPI(t *testing.T) {
+func TestTheAPIPageNamesEveryAnnotationEveryLabelAndEveryFinalizer(t *testing.T) {
 	page := string(content(t, "../../docs/api.md"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../machines/api/v1alpha1/keys.go", nil, 0)
 	if err != nil {

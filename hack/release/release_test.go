@@ -49,7 +49,7 @@ func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
 		// says is a part of the only problem that is reported. It is empty when no problem is reported.
 		says string
 	}{
-		{"prints the commands when version, changelog, charts and repository agree", "0.1.0", func(*testing.T, string) {}, ""},
+		{"prints the commands when changelog and charts have the version and all files are committed", "0.1.0", func(*testing.T, string) {}, ""},
 		{"refuses a version that begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
 		{"refuses to release while a file is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
 		{"refuses a version whose tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},

@@ -39,7 +39,7 @@ func TestTheLargestCycleOfFilesThatUseEachOther(t *testing.T) {
 	}
 }
 
-func TestLoadingAPackageFindsItsLongestFunctionAndTheUsesBetweenItsFiles(t *testing.T) {
+func TestLoadingAPackageFindsItsLongestFunctionAndWhichFilesUseEachOther(t *testing.T) {
 	packages, err := load([]string{"./testdata/loop"})
 	if err != nil {
 		t.Fatal(err)

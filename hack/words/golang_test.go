@@ -17,17 +17,17 @@ func TestForbiddenWordsAreFoundInGoFiles(t *testing.T) {
 	})
 }
 
-func TestDocCommentsAreChecked(t *testing.T) {
+func TestTheBeginningOfDocCommentsIsChecked(t *testing.T) {
 	for name, test := range map[string]struct {
 		declaration string
 		want        []string
 	}{
-		"accepts a function comment with the verb 'returns'":                     {"// size returns the size.\nfunc size() int { return 0 }", nil},
-		"refuses a function comment with the verb 'gives'":                       {"// size gives the size.\nfunc size() int { return 0 }", []string{"a.go:3 size gives"}},
-		"refuses a method comment with the verb 'says'":                          {"type a int\n\n// of says what.\nfunc (a) of() {}", []string{"a.go:5 of says"}},
-		"refuses a type comment with the verb 'knows'":                           {"// a knows the size.\ntype a int", []string{"a.go:3 a knows"}},
-		"refuses a field comment in which a colon follows the name":              {"type a struct {\n\t// gone: it was deleted.\n\tgone bool\n}", []string{"a.go:4 gone:"}},
-		"accepts a function comment with the verb 'gives' later in the sentence": {"// size is what the cloud gives.\nfunc size() int { return 0 }", nil},
+		"accepts a function comment whose first verb is 'returns'":               {"// size returns the size.\nfunc size() int { return 0 }", nil},
+		"refuses a function comment whose first verb is 'gives'":                 {"// size gives the size.\nfunc size() int { return 0 }", []string{"a.go:3 size gives"}},
+		"refuses a method comment whose first verb is 'says'":                    {"type a int\n\n// of says what.\nfunc (a) of() {}", []string{"a.go:5 of says"}},
+		"refuses a type comment whose first verb is 'knows'":                     {"// a knows the size.\ntype a int", []string{"a.go:3 a knows"}},
+		"refuses a comment of a field in which a colon follows the field's name": {"type a struct {\n\t// gone: it was deleted.\n\tgone bool\n}", []string{"a.go:4 gone:"}},
+		"accepts a function comment in which 'gives' is not the first verb":      {"// size is what the cloud gives.\nfunc size() int { return 0 }", nil},
 		"accepts the verb 'gives' in a comment inside a function":                {"func f() {\n\t// size gives the size.\n}", nil},
 	} {
 		t.Run("the check "+name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOnlyTestFilesThatAreNamedAfterWhatTheyTestAreAccepted(t *testing.T) {
+func TestATestFileMustHaveTheNameOfTheFileThatItTests(t *testing.T) {
 	files := map[string]string{"p/doc.go": "package p\n", "p/a.go": "package p\n", "p/b.yaml": "", "p/c/c.go": "package c\n", "q/doc.go": "package q\n"}
 	for name, want := range map[string]string{
 		"p/a_test.go":                "accepted next to p/a.go",

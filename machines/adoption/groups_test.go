@@ -30,36 +30,36 @@ func group(change ...func(*v1alpha1.MachineDeployment, *rollout.SetState)) rollo
 	return rollout.Snapshot{Deployment: d, Sets: []rollout.SetState{state}, Now: time.Unix(1000, 0)}
 }
 
-func TestTheAdoptionReportPredictsWhetherDroverKeepsOrChangesADeployment(t *testing.T) {
+func TestTheAdoptionReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.MachineDeployment, *rollout.SetState)
 		want   Outcome
 		says   string
 	}{
-		"keeps a deployment whose set has the deployment's template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
-		"keeps a deployment whose provider spec differs from its set's only in the order of JSON keys (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover keeps a deployment whose set has the deployment's template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
+		"drover keeps a deployment whose provider spec differs from its set's only in the order of JSON keys (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","region":""},"cloudProvider":"openstack"}`)
 		}, Kept, ""},
-		"replaces the Machines of a deployment whose flavor differs from its set's; the report names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover replaces a deployment's Machines when its flavor differs from its set's, and the report names that field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large"}}`)
 		}, Rolled, "flavor: m1.small → m1.large"},
-		"creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
-		"deletes Machines when the deployment is smaller than its set (MC-29)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](1) }, Deleted, "from 2 to 1"},
-		"predicts that drover refuses a deployment whose selector does not match its template (MC-2)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
+		"drover deletes Machines when the deployment is smaller than its set (MC-29)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](1) }, Deleted, "from 2 to 1"},
+		"drover refuses a deployment whose selector does not match its template (MC-2)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Selector.MatchLabels = map[string]string{"x": "y"}
 		}, Refused, "selector"},
-		"leaves a paused deployment alone (CAPI-54)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover leaves a paused deployment alone (CAPI-54)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Annotations = map[string]string{"cluster.k8s.io/paused": "true"}
 		}, Left, "paused"},
-		"creates a set when a deployment without Machines has a new template (MC-32)": {func(d *v1alpha1.MachineDeployment, s *rollout.SetState) {
+		"drover creates a set when a deployment without Machines has a new template (MC-32)": {func(d *v1alpha1.MachineDeployment, s *rollout.SetState) {
 			s.Machines = nil
 			d.Spec.Template.Spec.Versions.Kubelet = "1.37.2"
 		}, Made, "first set"},
-		"continues the deletion of a deployment that is being deleted (MC-31)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover continues the deletion of a deployment that is being deleted (MC-31)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
 		}, Deleted, "already"},
 	} {
-		t.Run("drover "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if e := OfDeployment(group(tt.change)); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {
 				t.Errorf("OfDeployment() = %+v, want outcome %s and a reason with %q", e, tt.want, tt.says)
 			}
@@ -67,17 +67,17 @@ func TestTheAdoptionReportPredictsWhetherDroverKeepsOrChangesADeployment(t *test
 	}
 }
 
-func TestTheAdoptionReportPredictsWhetherDroverKeepsOrChangesASet(t *testing.T) {
+func TestTheAdoptionReportPredictsWhatDroverDoesToASet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		replicas int32
 		want     Outcome
 		says     string
 	}{
-		"keeps a set with the right number of Machines (MC-33)":                           {2, Kept, ""},
-		"creates the Machines that a set lacks (MC-32)":                                   {3, Made, "lacks 1"},
-		"deletes the Machines that a set has too many, and the report names them (MC-35)": {1, Deleted, "m"},
+		"drover keeps a set with the right number of Machines (MC-33)":                                          {2, Kept, ""},
+		"drover creates Machines when a set has fewer Machines than its size (MC-32)":                           {3, Made, "lacks 1"},
+		"drover deletes Machines when a set has more Machines than its size, and the report names them (MC-35)": {1, Deleted, "m"},
 	} {
-		t.Run("drover "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			state := group().Sets[0]
 			state.Set.Spec.Replicas = &tt.replicas
 			if e := OfSet(state.Set, state.Machines, time.Unix(1000, 0)); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {

@@ -32,20 +32,20 @@ func TestTheAdoptionReportPredictsWhatDroverDoesToAMachine(t *testing.T) {
 		want     Outcome
 		says     string
 	}{
-		"keeps a Machine that has joined (CAPI-54)":                                                               {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonJoined, Server: server}, Kept, ""},
-		"creates the server of a Machine without one (CAPI-54)":                                                   {machineNamed("a"), machine.Forecast{Step: lifecycle.MakeUserData, Reason: lifecycle.ReasonCreating}, Made, "no server"},
-		"waits for the Node of a Machine whose server exists (CAPI-54)":                                           {machineNamed("a"), machine.Forecast{Step: lifecycle.AwaitNode, Reason: lifecycle.ReasonWaitingForNode, Server: server}, Waits, "no Node"},
-		"replaces a Machine whose Node has not joined within the join timeout (MC-57)":                            {machineNamed("a"), machine.Forecast{Step: lifecycle.GiveUp, Reason: lifecycle.ReasonJoinTimeout, Server: server}, Deleted, "join timeout"},
-		"replaces a Machine whose server is gone (MC-66)":                                                         {machineNamed("a"), machine.Forecast{Step: lifecycle.LoseServer, Reason: lifecycle.ReasonServerGone}, Deleted, "gone"},
-		"replaces a Machine whose server is in ERROR (MC-49)":                                                     {machineNamed("a"), machine.Forecast{Step: lifecycle.ReplaceServer, Reason: lifecycle.ReasonServerError, Detail: "No valid host", Server: server}, Deleted, "No valid host"},
-		"continues the deletion of a Machine that is being deleted (CAPI-37)":                                     {machineNamed("a", deleting), machine.Forecast{Step: lifecycle.DrainNode, Reason: lifecycle.ReasonDraining}, Deleted, "already"},
-		"leaves a paused Machine alone, even while it is being deleted (CAPI-54)":                                 {machineNamed("a", deleting), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonPaused}, Left, "paused"},
-		"does not touch a Machine whose server belongs to another Machine, and the report gives the reason (F-1)": {machineNamed("a"), machine.Forecast{Step: lifecycle.Wait, Reason: lifecycle.ReasonForeign, Detail: "server s belongs to x"}, Left, "server s belongs to x"},
-		"leaves alone a Machine that belongs to another controller (MC-79)":                                       {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonOtherController}, Left, "another program"},
-		"refuses a Machine whose spec is invalid (F-37)":                                                          {machineNamed("a"), machine.Forecast{Step: lifecycle.Fail, Reason: "InvalidSpec", Detail: "flavr: unknown field"}, Refused, "flavr"},
-		"does not touch a Machine whose next step the report does not know, and the report names the step":        {machineNamed("a"), machine.Forecast{Step: "Unheard", Reason: "Of"}, Left, "Unheard"},
+		"drover keeps a Machine that has joined (CAPI-54)":                                                                 {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonJoined, Server: server}, Kept, ""},
+		"drover creates the server of a Machine without one (CAPI-54)":                                                     {machineNamed("a"), machine.Forecast{Step: lifecycle.MakeUserData, Reason: lifecycle.ReasonCreating}, Made, "no server"},
+		"drover waits for the Node of a Machine whose server exists (CAPI-54)":                                             {machineNamed("a"), machine.Forecast{Step: lifecycle.AwaitNode, Reason: lifecycle.ReasonWaitingForNode, Server: server}, Waits, "no Node"},
+		"drover replaces a Machine whose Node has not joined within the join timeout (MC-57)":                              {machineNamed("a"), machine.Forecast{Step: lifecycle.GiveUp, Reason: lifecycle.ReasonJoinTimeout, Server: server}, Deleted, "join timeout"},
+		"drover replaces a Machine whose server is gone (MC-66)":                                                           {machineNamed("a"), machine.Forecast{Step: lifecycle.LoseServer, Reason: lifecycle.ReasonServerGone}, Deleted, "gone"},
+		"drover replaces a Machine whose server is in ERROR (MC-49)":                                                       {machineNamed("a"), machine.Forecast{Step: lifecycle.ReplaceServer, Reason: lifecycle.ReasonServerError, Detail: "No valid host", Server: server}, Deleted, "No valid host"},
+		"drover continues the deletion of a Machine that is being deleted (CAPI-37)":                                       {machineNamed("a", deleting), machine.Forecast{Step: lifecycle.DrainNode, Reason: lifecycle.ReasonDraining}, Deleted, "already"},
+		"drover leaves a paused Machine alone, even while it is being deleted (CAPI-54)":                                   {machineNamed("a", deleting), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonPaused}, Left, "paused"},
+		"drover does not touch a Machine whose server belongs to another Machine, and the report states that reason (F-1)": {machineNamed("a"), machine.Forecast{Step: lifecycle.Wait, Reason: lifecycle.ReasonForeign, Detail: "server s belongs to x"}, Left, "server s belongs to x"},
+		"drover leaves alone a Machine that belongs to another controller (MC-79)":                                         {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonOtherController}, Left, "another program"},
+		"drover refuses a Machine whose spec is invalid (F-37)":                                                            {machineNamed("a"), machine.Forecast{Step: lifecycle.Fail, Reason: "InvalidSpec", Detail: "flavr: unknown field"}, Refused, "flavr"},
+		"drover does not touch a Machine when the report has no description of its next step, only the step's name":        {machineNamed("a"), machine.Forecast{Step: "Unheard", Reason: "Of"}, Left, "Unheard"},
 	} {
-		t.Run("drover "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			if e := OfMachine(tt.machine, tt.forecast); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {
 				t.Errorf("OfMachine() = %+v, want outcome %s and a reason with %q", e, tt.want, tt.says)
 			}

@@ -23,7 +23,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-	t.Run("no Machine may create a server during the back-off, and only one Machine of the whole group may after it (CAPI-22)", func(t *testing.T) {
+	t.Run("no Machine may create a server during the back-off, and only one Machine of the group may right after its end (CAPI-22)", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
@@ -40,7 +40,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 			t.Errorf("after another failure: %+v, woken %v", a, woken)
 		}
 	})
-	t.Run("the back-off ends and the other waiting Machines are reconciled when the probing Machine gets its server", func(t *testing.T) {
+	t.Run("when the probing Machine gets its server, the other waiting Machines are reconciled and may create servers", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -50,7 +50,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 			t.Errorf("woken %v", woken)
 		}
 	})
-	t.Run("another Machine may create a server when the probing Machine is deleted or its failure concerns only itself", func(t *testing.T) {
+	t.Run("another Machine may create a server when the probing Machine is deleted or fails for a reason of its own", func(t *testing.T) {
 		for _, end := range []func(*Groups){func(s *Groups) { s.Release("2") }, func(s *Groups) { s.Forget("2") }} {
 			s := fresh()
 			s.Failed(deployment, one, quota, noon)
@@ -70,7 +70,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("after a failed join, one Machine may create a server; the next one may when that Machine has joined (CAPI-26)", func(t *testing.T) {
+	t.Run("after a failed join, only one Machine may create a server, until that Machine has joined (CAPI-26)", func(t *testing.T) {
 		s := fresh()
 		s.Joined(deployment, one.UID, false, 0)
 		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {
@@ -81,14 +81,14 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 			t.Errorf("%+v, woken %v", a, woken)
 		}
 	})
-	t.Run("after a restart of drover, a Machine waits for the end of the back-off that is in the group's status", func(t *testing.T) {
+	t.Run("after a restart of drover, no Machine may create a server while the group's status shows a back-off", func(t *testing.T) {
 		known := deployment.DeepCopy()
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("drover drops its data about a group within an hour after their last use (F-12)", func(t *testing.T) {
+	t.Run("drover forgets a group whose Machines have not asked to create a server for 50 minutes (F-12)", func(t *testing.T) {
 		s := fresh()
 		for i := range 10_000 {
 			gone := deployment.DeepCopy()

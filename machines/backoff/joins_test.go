@@ -19,14 +19,14 @@ func TestAGroupWithFailedJoinsIsSlowAndCreatesOneServerAtATime(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"a successful join is not recorded in a group without failed joins", "", ok, 5, "", false},
+		{"a group without failed joins is not slow, and its successful joins are not recorded", "", ok, 5, "", false},
 		{"a group without Nodes slows down after its first failed join (CAPI-26)", "", failed, 0, "f", true},
 		{"existing Nodes count as successful joins, so one failed join does not slow the group down (CAPI-26)", "", failed, 3, "jjjf", false},
 		{"a group slows down when two of three joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
 		{"a group stays slow after one failed and one successful join (CAPI-26)", "f", ok, 0, "fj", true},
 		{"a group is no longer slow after one failed and two successful joins (CAPI-26)", "fj", ok, 0, "fjj", false},
 		{"a failed join is forgotten after ten successful joins", "fjjjjjjjjj", ok, 0, "", false},
-		{"at most ten joins are recorded for a group of 500 Nodes", "", failed, 500, "jjjjjjjjjf", false},
+		{"one failed join does not slow down a group of 500 Nodes, and at most ten joins are recorded", "", failed, 500, "jjjjjjjjjf", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			after := withJoin(outcomesIn(tt.before, nil), tt.ok, tt.nodes)
@@ -98,7 +98,7 @@ func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	}
 }
 
-func TestJoinOutcomesSurviveWhenLeadersOfThePreviousAndThisReleaseAlternate(t *testing.T) {
+func TestRecordedJoinsAreKeptWhenLeadersOfThePreviousAndOfThisReleaseAlternate(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		d := &v1alpha1.MachineDeployment{}
@@ -122,11 +122,11 @@ func TestJoinOutcomesSurviveWhenLeadersOfThePreviousAndThisReleaseAlternate(t *t
 	}
 }
 
-func TestJoinOutcomesAreReadFromEitherStatusField(t *testing.T) {
+func TestTheOutcomesOfJoinsAreReadFromOneOfTwoStatusFields(t *testing.T) {
 	typed := []v1alpha1.JoinOutcome{v1alpha1.JoinSucceeded, v1alpha1.JoinFailed}
 	for _, tt := range []struct{ name, letters, want string }{
-		{"joinOutcomes is read when recentJoins is empty, as after a write by a later release", "", "jf"},
-		{"recentJoins is read when it differs from joinOutcomes", "ff", "ff"},
+		{"the new field joinOutcomes is read when the old field recentJoins is empty, as a later release leaves it", "", "jf"},
+		{"the old field recentJoins is read when the two differ, because an older release writes only that field", "ff", "ff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := lettersOf(outcomesIn(tt.letters, typed)); got != tt.want {

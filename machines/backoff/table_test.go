@@ -45,7 +45,7 @@ func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 			t.Errorf("%+v", again)
 		}
 	})
-	t.Run("the message of a waiting Machine names the Machine that reported the failure (F-27)", func(t *testing.T) {
+	t.Run("the message of a waiting Machine names the other Machine of its group that reported the failure (F-27)", func(t *testing.T) {
 		reporter := Attempt{Flavor: "small", Zone: "a", Machine: types.NamespacedName{Namespace: "ns", Name: "nodes-x"}}
 		list := withFailure(nil, reporter, fault.New(fault.Quota, fault.CodeQuotaExceeded, "creating server nodes-x: no more cores"), noon)
 		if got := FailureFor(&list[0], "nodes-x").Message; got != "creating server nodes-x: no more cores" {
@@ -69,7 +69,7 @@ func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("only Machines with the same flavor and zone and no newer template wait, until the quota is raised (CAPI-22)", func(t *testing.T) {
+	t.Run("Machines with another flavor, zone or newer template do not wait, and none waits once the quota is raised (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -85,14 +85,14 @@ func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("a failure of an older template makes the wait longer, and the back-off keeps the revision of the newer template", func(t *testing.T) {
+	t.Run("when a Machine with an older template fails too, the wait is longer and still concerns Machines with the newer one", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
 			t.Errorf("%+v", old)
 		}
 	})
-	t.Run("an ACTIVE server ends only the back-off of its own flavor, when it was requested after that back-off's failure", func(t *testing.T) {
+	t.Run("an ACTIVE server ends only the back-off of its own flavor, and none when it was requested before the failure", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large", Zone: "a", Revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string
@@ -109,7 +109,7 @@ func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a group waits after the second failed server in a row, whatever the errors, and not after the first (F-50)", func(t *testing.T) {
+	t.Run("errors other than lack of capacity make a group wait only when two servers in a row fail (F-50)", func(t *testing.T) {
 		died := func(server string) Attempt {
 			return Attempt{Flavor: "small", Zone: "a", Revision: 3, Server: server}
 		}

@@ -24,9 +24,9 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 			in.Provider.OperatingSystem, in.Provider.OperatingSystemSpec.Raw = "flatcar", []byte(`{"provisioningUtility": "cloud-init"}`)
 		}, `provisioningUtility "cloud-init" is not supported: use ignition`},
 		{"an invalid kubelet version", func(in *Input) { in.KubeletVersion = "1.36.2; reboot" }, `spec.versions.kubelet "1.36.2; reboot" is not a version`},
-		{"a server name that no node can have", func(in *Input) { in.Name = "Node_1" }, `spec.metadata.name "Node_1" cannot be a node's name`},
+		{"a server name that is not a valid name of a node", func(in *Input) { in.Name = "Node_1" }, `spec.metadata.name "Node_1" cannot be a node's name`},
 		{"a server name that is too long for a host name", func(in *Input) { in.Name = strings.Repeat("a", 64) }, "longer than 63"},
-		{"a label whose value would add a flag of the kubelet", func(in *Input) { in.Labels["x"] = "y --anonymous-auth=true" }, `spec.metadata.labels "x"=`},
+		{"a label whose value would add a flag to the kubelet's command line", func(in *Input) { in.Labels["x"] = "y --anonymous-auth=true" }, `spec.metadata.labels "x"=`},
 		{"a label with an invalid key", func(in *Input) { in.Labels["x y"] = "" }, `spec.metadata.labels "x y"=`},
 		{"a taint without an effect", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a"}} }, "the effect must be NoSchedule"},
 		{"a taint with an invalid key", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a b", Effect: "NoSchedule"}} }, "spec.taints"},

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAnOverwriteCloudConfigWithoutPlaceholdersIsNotChanged(t *testing.T) {
+func TestAnOverwriteCloudConfigWithoutVariablesIsNotChanged(t *testing.T) {
 	for _, text := range hostile[1:] {
 		in := input("ubuntu", "{}")
 		in.Provider.OverwriteCloudConfig = ptr.To(text)
@@ -41,7 +41,7 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		want   string // the user data, or "waits: " and a part of the message
 	}{
 		{"the Secret for the revision of the Machine's set is used, and <MACHINE_NAME> in it is replaced (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
-		{"the Secret is used when the deployment has only operating-system-manager's finalizer and no annotation", func(d *v1alpha1.MachineDeployment) {
+		{"the Secret is used when the deployment has operating-system-manager's finalizer but not its annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
 		{"a Machine waits while there is no Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
@@ -107,16 +107,16 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 		want    string // the user data, or "fails: " and a part of the error
 		tokens  int
 	}{
-		{"the Machine's name and token replace placeholders in the Secret's userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"the Machine's name and token replace percent-encoded placeholders, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"drover creates no token for user data without placeholders", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
+		{"<<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>> in the Secret's userData are replaced by the Machine's values (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"percent-encoded <<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>> are replaced too, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"drover creates no token for user data that does not contain <<BOOTSTRAP_TOKEN>>", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
 		{"the Secret of credentialsSecretRef takes precedence over that of secretRef", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
 		{"the Machine's overwriteCloudConfig takes precedence over the class's user data", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
 		{"a Machine gets drover's own user data when the class's Secret has only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
 		{"a class that does not exist is an error", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
 		{"a Secret that does not exist is an error", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
-		{"a class in a namespace that is not allowed is refused (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: refers to an object in namespace other", 0},
-		{"a class in another namespace that is allowed is read (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
+		{"a class in another namespace is refused when the operator has not allowed that namespace (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: refers to an object in namespace other", 0},
+		{"a class in another namespace is read when the operator has allowed that namespace (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
 		{"user data that is too long for Nova is refused", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -140,10 +140,10 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 	}
 }
 
-func TestPlaceholdersInAnOverwriteCloudConfigAreReplaced(t *testing.T) {
+func TestVariablesInAnOverwriteCloudConfigAreReplaced(t *testing.T) {
 	in := input("ubuntu", "{}")
 	in.Provider.OverwriteCloudConfig = ptr.To("#!/bin/sh\na <<MACHINE_NAME>> <MACHINE_NAME> <<BOOTSTRAP_TOKEN>> %3CMACHINE_NAME%3E")
-	t.Run("the Machine's name and token replace plain and percent-encoded placeholders (MC-46)", func(t *testing.T) {
+	t.Run("MACHINE_NAME, also percent-encoded, and BOOTSTRAP_TOKEN are replaced by the Machine's values (MC-46)", func(t *testing.T) {
 		got, err := in.Render()
 		want := "#!/bin/sh\na nodes-abc-12345 nodes-abc-12345 abcdef.0123456789abcdef nodes-abc-12345"
 		if err != nil || string(got) != want {

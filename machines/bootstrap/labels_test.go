@@ -38,7 +38,7 @@ func TestAKubeletRegistersOnlyLabelsThatNodeRestrictionAllows(t *testing.T) {
 }
 
 func TestNodeLabelsComeFromTheTemplateAndTheMachine(t *testing.T) {
-	t.Run("labels in metadata are used without the selector's, and labels in spec.metadata take precedence (MC-55)", func(t *testing.T) {
+	t.Run("labels in metadata are used except those of the selector, and labels in spec.metadata take precedence (MC-55)", func(t *testing.T) {
 		spec := &v1alpha1.MachineSpec{}
 		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(

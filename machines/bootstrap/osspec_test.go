@@ -40,7 +40,7 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an unknown key is refused, and the error names the nearest key of the Machine's operating system (MC-9, F-35)", func(t *testing.T) {
+	t.Run("a misspelled key is refused, and the error names the nearest key of the Machine's operating system (MC-9, F-35)", func(t *testing.T) {
 		_, err := input("flatcar", `{"distUpgradeOnBoot": true, "disableAutoUpdat": true}`).Render()
 		if err == nil || !strings.Contains(err.Error(), "operatingSystemSpec.disableAutoUpdat: unknown field; did you mean disableAutoUpdate?") {
 			t.Errorf("error: %v", err)

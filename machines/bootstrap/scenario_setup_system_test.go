@@ -13,10 +13,10 @@ func TestTheServersSetupSetsTheSysctlKeys(t *testing.T) {
 		missing string
 		want    string // a key that the setup must set; empty when the setup must fail
 	}{
-		"sets the keys of IPv6 on an image with IPv6":                     {"", "net/ipv6/conf/all/forwarding"},
-		"succeeds on an image whose IPv6 is off (F-41)":                   {"net/ipv6", "net/ipv4/ip_forward"},
-		"fails when a key that does not belong to IPv6 is missing (F-41)": {"net/bridge/bridge-nf-call-iptables", ""},
-		"fails when only one key of IPv6 is missing (F-41)":               {"net/ipv6/conf/all/forwarding", ""},
+		"sets the IPv6 keys on an image with IPv6":                                {"", "net/ipv6/conf/all/forwarding"},
+		"succeeds on an image whose IPv6 is off (F-41)":                           {"net/ipv6", "net/ipv4/ip_forward"},
+		"fails when a key that does not belong to IPv6 is missing (F-41)":         {"net/bridge/bridge-nf-call-iptables", ""},
+		"fails when one IPv6 key is missing and the other IPv6 keys exist (F-41)": {"net/ipv6/conf/all/forwarding", ""},
 	} {
 		t.Run("the setup "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -141,7 +141,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	}
 }
 
-func TestUserDataHasTheSettingsThatOperatingSystemManagerWritesToo(t *testing.T) {
+func TestUserDataHasTheSameSettingsAsThatOfOperatingSystemManager(t *testing.T) {
 	const dropIn = "/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf"
 	for name, tc := range map[string]struct {
 		system, path string
@@ -153,8 +153,8 @@ func TestUserDataHasTheSettingsThatOperatingSystemManagerWritesToo(t *testing.T)
 		"a container's log file may grow to 100 MiB (F-41)":                                          {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
 		"Flatcar's update-engine reads its proxy from the file proxy.env (F-41)":                     {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
 		"the file proxy.env that Flatcar's update-engine reads contains the operator's proxy (F-41)": {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
-		"the operator's packages are installed on Ubuntu (F-41)":                                     {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
-		"the operator's packages are not installed on Flatcar (F-41)":                                {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
+		"the packages to install on Ubuntu are those that the operator lists (F-41)":                 {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
+		"the list of packages to install is empty on Flatcar (F-41)":                                 {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := siteInput(tc.system)

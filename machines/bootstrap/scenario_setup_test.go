@@ -31,10 +31,10 @@ func TestTheServersSetupDownloadsNothingWhenTheImageHasAllComponents(t *testing.
 func TestTheServersSetupFindsTheServersOwnUUID(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	for name, document := range map[string]string{
-		"finds the UUID when meta_data.json has a tag named uuid after the server's UUID (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
-		"finds the UUID when meta_data.json has a tag named uuid before the server's UUID (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
-		"finds the UUID when the value of a tag looks like JSON (F-40)":                           `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
-		"finds the UUID when meta_data.json has several lines (F-40)":                             "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
+		"finds the UUID when meta_data.json has a metadata key uuid after the server's UUID (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
+		"finds the UUID when meta_data.json has a metadata key uuid before the server's UUID (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
+		"finds the UUID when the value of a metadata key looks like JSON (F-40)":                     `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
+		"finds the UUID when meta_data.json has several lines (F-40)":                                "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
 	} {
 		t.Run("setup "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -125,7 +125,7 @@ func TestTheServersSetupRefusesADownloadWhoseChecksumDoesNotMatch(t *testing.T) 
 	}
 }
 
-func TestTheServersSetupUsesTheServerIDOfAnEarlierBootWithoutTheMetadataService(t *testing.T) {
+func TestTheServersSetupUsesTheServerIDOfAnEarlierBootWhenTheMetadataServiceFails(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.must(os.Remove(h.path("web/meta_data.json")))
@@ -138,7 +138,7 @@ func TestTheServersSetupUsesTheServerIDOfAnEarlierBootWithoutTheMetadataService(
 	}
 }
 
-func TestTheServersSetupAppliesTheOperatorsSettings(t *testing.T) {
+func TestTheServersSetupAppliesTheOperatorsSiteSettings(t *testing.T) {
 	in := siteInput("ubuntu")
 	in.ProviderIDPrefix = ""
 	h := newHost(t, in)
@@ -232,14 +232,14 @@ func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("Ignition writes no drop-in for containerd's configuration, which does not exist at boot (F-54)", func(t *testing.T) {
+	t.Run("Ignition does not point containerd to the configuration file, which does not exist yet at boot (F-54)", func(t *testing.T) {
 		for path, content := range boot.Files {
 			if strings.HasPrefix(path, "/etc/systemd/system/") && strings.Contains(content, "/etc/containerd/config.toml") {
 				t.Errorf("%s:\n%s", path, content)
 			}
 		}
 	})
-	t.Run("the setup installs the configuration, and restarts containerd only once in two runs (F-54)", func(t *testing.T) {
+	t.Run("the setup points containerd to the configuration file, and restarts containerd only once in two runs (F-54)", func(t *testing.T) {
 		h := newHost(t, in)
 		h.whole()
 		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))

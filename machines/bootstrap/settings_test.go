@@ -9,7 +9,7 @@ import (
 )
 
 func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.T) {
-	t.Run("annotations override the default settings", func(t *testing.T) {
+	t.Run("the Machine's annotations override the default settings", func(t *testing.T) {
 		s, err := Owners{}.KubeletSettings(map[string]string{
 			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
 			annotationKubeletConfig + "EvictionHard": "memory.available<5%", annotationFeatureGates + "Foo": "true", "other": "x",
@@ -28,7 +28,7 @@ func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.
 		"the Machine's annotations take precedence over those of its MachineDeployment (F-36)":       {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
 		"the annotations of the MachineDeployment are used, not the copies in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
 		"the annotations of a MachineSet without a MachineDeployment are used (F-36)":                {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
-		"with operating-system-manager's profile, its defaults and only the deployment's annotations are used (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+		"the Machine's annotations are ignored when its deployment has a profile of operating-system-manager (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
 			d := deploymentWith("50")
 			d.Annotations[annotationProfile] = "osp-ubuntu"
 			return d

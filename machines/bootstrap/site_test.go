@@ -67,7 +67,7 @@ func TestTheCheckOfTheOperatorsSiteSettings(t *testing.T) {
 		{"accepts valid values of all settings together", siteInput("ubuntu").Site, ""},
 		{"refuses a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is not a URL"},
 		{"refuses a proxy whose URL contains a quote", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
-		{"refuses white space in the list of hosts without proxy", Site{NoProxy: "a, b"}, `"a, b"`},
+		{"refuses white space in the list of hosts that are reached without the proxy", Site{NoProxy: "a, b"}, `"a, b"`},
 		{"refuses a registry whose mirror has no URL", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
 		{"refuses a mirror whose URL contains a quote that would end a string in a TOML file", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
 		{"refuses a mirror whose registry is a path that leaves the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},

@@ -81,7 +81,7 @@ func tokensIn(t *testing.T, c client.Client) int {
 	return len(list.Items)
 }
 
-func TestUserDataThatCannotBeRenderedCreatesNoToken(t *testing.T) {
+func TestNoTokenIsCreatedWhenTheUserDataCannotBeRendered(t *testing.T) {
 	_, _, m := family()
 	m.OwnerReferences = nil
 	m.Spec.Metadata.Labels = map[string]string{"a b": ""}
@@ -97,11 +97,11 @@ func clusterInfoMap(kubeconfig string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-public"}, Data: map[string]string{"kubeconfig": kubeconfig}}
 }
 
-func TestCheckRefusesAKubeletVersionThatTheAPIServerDoesNotSupport(t *testing.T) {
+func TestTheKubeletVersionOfAMachineIsChecked(t *testing.T) {
 	_, _, m := family()
 	m.Spec.Versions.Kubelet = "1.30.3"
 	s, _ := newSource(t, nil)
-	t.Run("refuses a kubelet that is too old for the control plane", func(t *testing.T) {
+	t.Run("refuses a kubelet that is too old for the API server", func(t *testing.T) {
 		var p *Problem
 		if err := s.Check(t.Context(), m); !errors.As(err, &p) || !strings.Contains(p.Message, "allowed are 1.34 to 1.37 (annotation drover-project.github.io/allow-version-skew") {
 			t.Errorf("error %v", err)

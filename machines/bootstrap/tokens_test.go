@@ -40,7 +40,7 @@ func TestAMachinesBootstrapTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("a new token allows only authentication, in drover's own group, and expires after half an hour", func(t *testing.T) {
+	t.Run("a new token may only be used to authenticate, as a member of drover's group, and expires after half an hour", func(t *testing.T) {
 		list := secrets()
 		if len(list) != 1 {
 			t.Fatalf("%d secrets", len(list))
@@ -79,7 +79,7 @@ func TestAMachinesBootstrapTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 			t.Errorf("data %q", s.Data)
 		}
 	})
-	t.Run("a look-up by token ID returns the Machine and the expiry, and nothing for an unknown ID (MC-58)", func(t *testing.T) {
+	t.Run("a look-up by the token's ID returns the Machine and the expiry, and a look-up by an unknown ID nothing (MC-58)", func(t *testing.T) {
 		h, err := HolderOf(t.Context(), c, first.ID)
 		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() || !h.Expiry.Equal(clock.Now().Add(TokenLife)) {
 			t.Errorf("got holder %+v, error %v, want Machine ns/m with the UID u and an expiry in %v", h, err, TokenLife)

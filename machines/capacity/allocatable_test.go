@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestTheKernelsShareOfTheMemoryCanBeSet(t *testing.T) {
+func TestTheMemoryOfANodeTemplateIsReducedByTheConfiguredShareOfTheKernel(t *testing.T) {
 	ten := rules
 	ten.KernelMemory = 10
 	got, err := ten.template(ofDeployment(deployment()), shape(), nil)

@@ -135,7 +135,7 @@ func (b *bench) condition(d *v1alpha1.MachineDeployment, status metav1.Condition
 
 func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 	b := newBench(t)
-	t.Run("writes the node template once when the cloud has its flavor", func(t *testing.T) {
+	t.Run("writes the node template once when the deployment's flavor exists in the cloud", func(t *testing.T) {
 		d := b.create("known")
 		after, result := b.reconcile(d)
 		b.condition(after, metav1.ConditionTrue, reasonResolved, "")
@@ -163,7 +163,7 @@ func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 			t.Errorf("Event %q, %d more follow", got, len(b.recorder.Events))
 		}
 	})
-	t.Run("looks an unknown flavor up again after 30 s, and any other invalid spec after 5 min (F-49)", func(t *testing.T) {
+	t.Run("tries again after 30 s when the flavor is unknown, and after 5 min when the spec is invalid in another way (F-49)", func(t *testing.T) {
 		for code, want := range map[fault.Code]time.Duration{fault.CodeFlavorNotFound: 30 * time.Second, fault.CodeInvalidSpec: 5 * time.Minute} {
 			b.cloud.err = fault.New(fault.Invalid, code, "no")
 			_, result := b.reconcile(b.create("again-" + strings.ToLower(string(code))))
@@ -231,7 +231,7 @@ func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 	})
 }
 
-func TestAControllerThatAManagerRunsWritesTheNodeTemplate(t *testing.T) {
+func TestACreatedDeploymentGetsANodeTemplateWhileTheManagerRuns(t *testing.T) {
 	b := newBenchInMemory(t)
 	mgr, err := ctrl.NewManager(b.config, manager.Options{
 		Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
@@ -262,7 +262,7 @@ func TestAControllerThatAManagerRunsWritesTheNodeTemplate(t *testing.T) {
 	b.condition(d, metav1.ConditionTrue, reasonResolved, "")
 }
 
-func TestAnOutageKeepsTheNodeTemplateOnlyWhileTheMachineTemplateIsUnchanged(t *testing.T) {
+func TestDuringACloudOutageTheNodeTemplateIsKeptWhileTheMachineTemplateIsUnchanged(t *testing.T) {
 	away := fault.New(fault.Transient, fault.CodeCloudUnavailable, "the cloud does not answer")
 	s := ofDeployment(deployment())
 	known, err := rules.template(s, shape(), nil)
@@ -273,7 +273,7 @@ func TestAnOutageKeepsTheNodeTemplateOnlyWhileTheMachineTemplateIsUnchanged(t *t
 	if v := judge(s, nil, away); v.template != s.known {
 		t.Error("the template for the same Machine template is gone")
 	}
-	t.Run("the node template is removed when the Machine template has changed (CA-C103)", func(t *testing.T) {
+	t.Run("the node template is removed when the Machine template changes during the outage (CA-C103)", func(t *testing.T) {
 		s.template.Spec.Versions.Kubelet = "1.36.2"
 		if v := judge(s, nil, away); v.template != nil || v.condition.Status != metav1.ConditionFalse {
 			t.Errorf("judge() = %+v", v)

@@ -46,7 +46,7 @@ func TestNodesWhoseSettingsDifferFromTheAnnotationsAreOutdated(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the node template shows the annotated maximum of pods, not that of existing nodes (F-36)", func(t *testing.T) {
+	t.Run("the node template has the annotated maximum of pods, even when an existing node is outdated (F-36)", func(t *testing.T) {
 		objects := pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{kubeletConfig + "MaxPods": "50"}
 		})

@@ -36,13 +36,13 @@ func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
 		holder   *Machine
 		equal    int
 	}{
-		{"a Machine whose node name no other Machine has holds the name even without a server", []*Machine{none}, nil, none, 0},
+		{"the only Machine with a node name holds the name even without a server", []*Machine{none}, nil, none, 0},
 		{"of three Machines, the only one with a server holds the name (F-7)", []*Machine{none, first, claimed}, nil, first, 0},
 		{"neither of two Machines holds the name while neither has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
 		{"neither of two Machines with a server holds the name while there is no Node (F-7)", []*Machine{first, none, second}, nil, nil, 2},
 		{"neither of two Machines with a server holds the name while the Node has no provider ID (F-7)", []*Machine{first, second}, &Node{}, nil, 2},
-		{"neither of two Machines with a server holds the name when the Node is a third server's (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
-		{"of two Machines with a server, the one with the Node's server holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
+		{"neither of two Machines with a server holds the name when the Node belongs to a third server (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
+		{"of two Machines with a server, the Machine to whose server the Node belongs holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
 		{"a Machine whose server has another name does not compete for the name while there is no Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
 		{"of two Machines with the Node's server, the Machine that is older than the Node holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
 		{"neither of two Machines with the Node's server holds the name when each is older than the Node (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
@@ -50,7 +50,7 @@ func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
 		{"the Machine in the server's owner tag holds the name, not a Machine whose spec has the provider ID (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
 		{"a paused Machine with only a provider ID in its spec does not compete for the name (F-7)", []*Machine{paused, second}, nil, second, 0},
 		{"neither Machine holds the name while the inventory does not show the recorded server of one of them (F-7)", []*Machine{recorded, first}, nil, nil, 2},
-		{"the Machine whose recorded server is the Node's holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
+		{"the Machine that records the server to which the Node belongs holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Choose(tt.machines, tt.node)

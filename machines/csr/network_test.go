@@ -48,9 +48,9 @@ func TestAddressesOfServicesAndTheAPIServerAreRefusedInCertificates(t *testing.T
 	}{
 		{"an address in the range of a ServiceCIDR object is refused (F-2)", Network{}, []client.Object{object.DeepCopy()}, true, "10.96.0.9", true},
 		{"an address in the Service range that the operator set is refused even when there are ServiceCIDR objects (F-2)", flag, []client.Object{object.DeepCopy()}, true, "10.100.0.9", true},
-		{"an address in the range of a Cluster object is accepted when there are ServiceCIDR objects (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
+		{"an address in the range of a Cluster object is accepted when ServiceCIDR objects name another range (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
 		{"an address in the range of a Cluster object is refused where the API server has no ServiceCIDR objects (F-2)", Network{}, []client.Object{clusterOf("ns", "10.98.0.0/16")}, false, "10.98.0.9", true},
-		{"an address in the range of a Cluster object of another namespace is accepted (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
+		{"an address in the range of a Cluster object is accepted when that object is not in the Machine's namespace (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
 		{"an address in the Service range that the operator set is refused where there are no ServiceCIDR objects (F-2)", flag, nil, false, "10.100.0.9", true},
 		{"an API server's address is refused when drover knows it as host and port (F-2)", Network{APIServers: []string{"192.0.2.4:6443", ""}}, nil, true, "192.0.2.4", true},
 		{"an API server's address is refused when drover knows it as a URL (F-2)", Network{APIServers: []string{"https://192.0.2.4:6443"}}, nil, true, "192.0.2.4", true},
@@ -73,7 +73,7 @@ func TestAddressesOfServicesAndTheAPIServerAreRefusedInCertificates(t *testing.T
 			t.Errorf("got %+v, want an error", r)
 		}
 	})
-	t.Run("an address in the range of a new ServiceCIDR object is refused a minute later (F-2)", func(t *testing.T) {
+	t.Run("an address in the range of a new ServiceCIDR object is refused a minute after the object was created (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		refused := func() bool {
 			r, err := c.approver.network.reserved(t.Context(), "ns")

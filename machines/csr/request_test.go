@@ -24,7 +24,7 @@ func TestReadingACertificateRequestFindsWhatANodeMayNotRequest(t *testing.T) {
 		invalid bool
 		others  int
 	}{
-		{"finds nothing in a request as a kubelet makes it", good, false, 0},
+		{"finds nothing forbidden in a request that a kubelet makes", good, false, 0},
 		{"reports a request that is not signed by its own key as invalid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}), true, 0},
 		{"reports text that is not PEM as invalid", []byte("hello"), true, 0},
 		{"reports a PEM block of another type as invalid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}), true, 0},

@@ -58,17 +58,17 @@ func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		what attempt
 		want string
 	}{
-		{"gets the certificate of the server for which it was made (MC-58)", withToken("aaaaaa", "awaited"), approved},
+		{"gets the certificate of the server for which the token was made (MC-58)", withToken("aaaaaa", "awaited"), approved},
 		{"gets its server's certificate with the usage key encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
 		{"does not get the certificate of another server that has not joined yet (MC-58)", withToken("aaaaaa", "neighbour"), denied},
 		{"does not get the certificate of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
 		{"does not get the certificate of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
 		{"does not get the certificate of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
 		{"does not get an administrator's certificate (MC-58)", withToken("aaaaaa", "awaited").with(masters), denied},
-		{"does not get a certificate that has an administrator's organization besides the nodes' (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate with the organizations system:nodes and system:masters together (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:masters"}
 		}), denied},
-		{"does not get a certificate that has the nodes' organization twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate with the organization system:nodes twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:nodes"}
 		}), denied},
 		{"does not get a certificate with a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
@@ -93,11 +93,11 @@ func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate when its Machine was deleted and a new Machine has the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
 		{"does not get a certificate when a Node with its Machine's name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
 		{"does not get a certificate when a Node with its Machine's name belongs to another server (MC-58)", withToken("gggggg", "stranger"), denied},
-		{"does not get a certificate when it is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
-		{"does not get a certificate when it was deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
-		{"does not get a certificate when it has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
-		{"does not get a certificate when its ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
-		{"does not get a certificate when its user is not in drover's group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
+		{"does not get a certificate when the token is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
+		{"does not get a certificate when the token was deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
+		{"does not get a certificate when the token has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
+		{"does not get a certificate when the token's ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
+		{"does not get a certificate when the token's user is not in drover's group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
 	} {
 		t.Run("a stolen token "+tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
@@ -126,7 +126,7 @@ func TestACompromisedKubeletGetsOnlyItsOwnCertificates(t *testing.T) {
 		{"gets no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
 		{"gets no renewal when its Node has no Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
 		{"gets no renewal when its Node has another server's provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
-		{"gets no certificate as a node with an empty name (MC-58)", asNode("", ""), nothing},
+		{"gets no certificate for a node whose name is empty (MC-58)", asNode("", ""), nothing},
 		{"gets no certificate when its user is not in the group system:nodes (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
 
 		{"gets its own serving certificate (MC-58)", toServe("joined", "joined", "joined", "10.0.0.5"), approved},
@@ -182,9 +182,9 @@ func TestWhichAddressesAndNamesDroverCertifies(t *testing.T) {
 		{"does not certify an IPv6 link-local address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
 		{"does not certify the address 0.0.0.0 although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
 		{"does not certify a multicast address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
-		{"does not certify the API server's name for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
-		{"does not certify the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
-		{"does not certify the API server's name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
+		{"does not certify the name kubernetes.default.svc, even for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"does not certify the name localhost, even for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
+		{"does not certify the API server's name from cluster-info, even for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
 	} {
 		t.Run("drover "+tt.name, func(t *testing.T) {
 			c := newFakeCluster(t,
@@ -225,12 +225,12 @@ func TestAMachineGetsCertificatesOnlyForItsOwnServer(t *testing.T) {
 		what   attempt
 		want   string
 	}{
-		{"gets a certificate to join with when its own server exists (F-2)", func(*fakeCluster, *v1alpha1.Machine) {}, withToken("aaaaaa", "m"), approved},
-		{"gets no certificate to join with when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
-		{"gets no certificate to join with before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
-		{"gets no certificate to join with under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
+		{"gets a first certificate when the cloud has the Machine's server (F-2)", func(*fakeCluster, *v1alpha1.Machine) {}, withToken("aaaaaa", "m"), approved},
+		{"gets no first certificate when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
+		{"gets no first certificate before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
+		{"gets no first certificate under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
 		{"gets no renewal when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
-		{"gets the renewal of its node's certificate even while the inventory of servers is incomplete (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
+		{"gets the renewal of its certificate even while the inventory of servers is incomplete (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
 		{"gets no serving certificate when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
 		{"gets no serving certificate before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
 	} {

@@ -154,9 +154,12 @@ func testForgedAddresses(p *plane) {
 	paused := p.ask(kubelet, "forged-paused", toServe("forged", "forged", "forged", "10.0.0.5"))
 	p.joinedNode("unforged", "0a1b2c3d-0000-4000-8000-000000000061")
 	p.wants(certificatesv1.CertificateApproved, p.ask(p.asKubelet("unforged"), "unforged", toServe("unforged", "unforged", "10.0.0.5")))
-	for name, decided := range map[string]func() (certificatesv1.RequestConditionType, string){"an address in the status only": statusOnly, "a paused Machine": paused} {
+	for name, decided := range map[string]func() (certificatesv1.RequestConditionType, string){
+		"a request for an address that only the Node's status reports is neither approved nor denied": statusOnly,
+		"a request of a paused Machine's Node is neither approved nor denied":                         paused,
+	} {
 		if kind, why := decided(); kind != "" {
-			p.Errorf("the request for %s was decided: %s %s", name, kind, why)
+			p.Errorf("%s: got %s %s", name, kind, why)
 		}
 	}
 }

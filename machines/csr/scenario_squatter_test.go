@@ -41,7 +41,7 @@ func TestAMachineWithTheNodeNameOfAnotherMachine(t *testing.T) {
 		{"does not keep the other, joined Machine from a serving certificate although both Machines have servers (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
 		{"gets no certificate for the node name when only the other Machine has a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"gets no certificate for the node name after the other Machine has joined, although both Machines have servers (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
-		{"gets no serving certificate for the node name with the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
+		{"gets no serving certificate that combines the node name with the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
 		{"gets no certificate while both Machines have servers and neither Machine has a Node (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 		{"delays the other Machine's certificate while both Machines have servers and neither Machine has a Node (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 	} {

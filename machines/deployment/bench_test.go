@@ -10,13 +10,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// BenchmarkRolling500Machines counts how many writes to sets and deployments the controllers make per Machine of a rollout. The target is
+// BenchmarkWritesDuringARollout counts how many writes to sets and deployments the controllers make per Machine of a rollout. The target is
 // at most 2. The surge is the usual 10 %: with a smaller surge, a step moves fewer Machines for the same number of writes.
-func BenchmarkRolling500Machines(b *testing.B) {
+func BenchmarkWritesDuringARollout(b *testing.B) {
 	for _, surge := range []string{"10%", "25%"} {
-		b.Run("with maxSurge "+surge, func(b *testing.B) { benchmarkRolling(b, 500, intstr.Parse(surge)) })
+		b.Run("of 500 Machines with maxSurge "+surge, func(b *testing.B) { benchmarkRolling(b, 500, intstr.Parse(surge)) })
 	}
-	b.Run("with maxSurge 1 and only 50 Machines", func(b *testing.B) { benchmarkRolling(b, 50, intstr.FromInt32(1)) })
+	b.Run("of 50 Machines with maxSurge 1", func(b *testing.B) { benchmarkRolling(b, 50, intstr.FromInt32(1)) })
 }
 
 func benchmarkRolling(b *testing.B, n int32, surge intstr.IntOrString) {

@@ -43,7 +43,7 @@ func TestADeploymentWithTooLargeSpecReplicasIsRefused(t *testing.T) {
 			t.Error("there is no Event")
 		}
 	})
-	t.Run("the number of sets stays the same (F-29)", func(t *testing.T) {
+	t.Run("the deployment creates no other set (F-29)", func(t *testing.T) {
 		var sets v1alpha1.MachineSetList
 		if err := r.client.List(t.Context(), &sets); err != nil || len(sets.Items) != 2 {
 			t.Errorf("%d sets, error %v", len(sets.Items), err)
@@ -53,7 +53,7 @@ func TestADeploymentWithTooLargeSpecReplicasIsRefused(t *testing.T) {
 
 func TestAPausedDeploymentDoesNothing(t *testing.T) {
 	for _, value := range []string{"true", "", "false"} {
-		t.Run("the sets get no new size when the deployment's paused annotation is \""+value+"\" (F-27)", func(t *testing.T) {
+		t.Run("the sets keep their sizes after a change of spec.replicas when the paused annotation is \""+value+"\" (F-27)", func(t *testing.T) {
 			r, snapshots := limited(t, 0, 0)
 			d := &v1alpha1.MachineDeployment{}
 			key := client.ObjectKeyFromObject(snapshots[0].Deployment)

@@ -58,15 +58,15 @@ func TestTheTaintsAndAnnotationsOfANodeAreRestoredAfterARollout(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", ResourceVersion: "7", Annotations: annotations}, Spec: corev1.NodeSpec{Taints: taints}}
 	}
 	for name, was := range map[string]*corev1.Node{
-		"a Node without taints and annotations":                                     node(nil),
-		"a Node with taints and annotations of other programs":                      node(map[string]string{"note": "x"}, theirs),
-		"a Node whose scale-down an operator disabled":                              node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
-		"a Node whose scale-down an operator enabled":                               node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
-		"a Node on which an operator has set drover's taint":                        node(map[string]string{"note": "x"}, ours, theirs),
-		"a Node on which an operator has set drover's taint and annotation":         node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
-		"a Node with a taint that has the key of drover's taint and another effect": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
+		"a Node that had neither taints nor annotations has none after the rollout":               node(nil),
+		"taints and annotations of other programs are the same after the rollout":                 node(map[string]string{"note": "x"}, theirs),
+		"the scale-down of a Node stays disabled when an operator had disabled it":                node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
+		"the scale-down of a Node stays enabled when an operator had enabled it":                  node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
+		"drover's taint stays on a Node on which an operator had set it":                          node(map[string]string{"note": "x"}, ours, theirs),
+		"drover's taint and annotation stay on a Node on which an operator had set them":          node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
+		"a taint with the key of drover's taint and the effect NoExecute stays after the rollout": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
-		t.Run(name+" is restored exactly (MCM-20)", func(t *testing.T) {
+		t.Run(name+" (MCM-20)", func(t *testing.T) {
 			marked := patched(t, was, addPatch(was, rolledBy))
 			if !hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "" {
 				t.Errorf("annotations and taints after addPatch(): %v %v", marked.Annotations, marked.Spec.Taints)
@@ -129,14 +129,20 @@ func TestOnlyNodesThatARolloutRemovesKeepTheRolloutTaint(t *testing.T) {
 	if _, err := r.sync(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"leaves": true, "stays": false} {
-		t.Run(map[bool]string{true: "a Node whose Machine is being removed keeps the taint (F-57)", false: "a Node that the rollout does not replace any more loses the taint (F-57)"}[want], func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		node string
+		want bool
+	}{
+		"a Node whose Machine is being removed keeps the taint (F-57)":             {"leaves", true},
+		"a Node that the rollout does not replace any more loses the taint (F-57)": {"stays", false},
+	} {
+		t.Run(name, func(t *testing.T) {
 			var node corev1.Node
-			if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &node); err != nil {
+			if err := c.Get(t.Context(), types.NamespacedName{Name: tt.node}, &node); err != nil {
 				t.Fatal(err)
 			}
-			if got := hasTaint(&node); got != want {
-				t.Errorf("tainted %v, want %v: %v", got, want, node.Annotations)
+			if got := hasTaint(&node); got != tt.want {
+				t.Errorf("tainted %v, want %v: %v", got, tt.want, node.Annotations)
 			}
 		})
 	}

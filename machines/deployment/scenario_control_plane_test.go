@@ -23,7 +23,7 @@ func TestADeploymentFollowsItsSpecOnARealControlPlane(t *testing.T) {
 	h.edited(t)
 	t.Run("several deployments follow their specs at the same time", func(t *testing.T) {
 		h.manifests(t)
-		h.wholeObjects(t)
+		h.droppedFields(t)
 		for name, test := range map[string]func(*harness){
 			"has the size that kubectl scale sets":                                                        (*harness).kubectlScale,
 			"replaces its Machines when its template changes, and keeps its size (MC-18)":                 (*harness).roll,
@@ -50,10 +50,10 @@ func TestADeploymentFollowsItsSpec(t *testing.T) {
 		"gets its last spec.replicas back after a client removed the field":                                                            (*harness).replicasDropped,
 		"adopts sets without a controller, releases sets that do not match, and leaves sets of other controllers alone (MC-30, MC-33)": (*harness).adoption,
 		"reports in a condition that its size bounds are not numbers (CA-C17)":                                                         (*harness).badBounds,
-		"keeps the Machines of another program's set that has the same template in another order of keys (CAPI-53, CAPI-54)":           (*harness).takeOver,
+		"keeps the Machines of machine-controller's set whose template differs only in the order of JSON keys (CAPI-53, CAPI-54)":      (*harness).takeOver,
 		"taints Nodes during a rollout, and restores them exactly after a rollback (MCM-20)":                                           (*harness).nodesBeingRolled,
 		"disables scale-down of a replacement Node during a long drain of the Node that it replaces":                                   (*harness).nodesThatReplace,
-		"shows the plans of its rollout on an HTTP page, each with the data from which the plan can be recomputed":                     (*harness).plansShown,
+		"has an HTTP page with the plans of its rollout, and with the data from which each plan can be recomputed":                     (*harness).plansShown,
 	} {
 		t.Run("a deployment "+name, func(t *testing.T) { inFlip(t, 0, test) })
 	}

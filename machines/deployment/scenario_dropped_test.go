@@ -32,15 +32,15 @@ func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) 
 	}
 }
 
-// wholeObjects tests drover together with programs that write whole deployments, such as operating-system-manager.
-func (h *harness) wholeObjects(t *testing.T) {
+// droppedFields tests drover together with programs that write whole deployments, such as operating-system-manager.
+func (h *harness) droppedFields(t *testing.T) {
 	annotate := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"rewritten": "yes"}) }
-	t.Run("a removal that a client dropped before a reconcile had seen it is carried out (F-5)", func(t *testing.T) {
+	t.Run("a removal is carried out although a client dropped it from spec.removals before drover saw it (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.lists("dropped", h.removedAndDropped("dropped", annotate))
 	})
-	t.Run("a removal that a client dropped after drover had seen it is restored (F-5)", func(t *testing.T) {
+	t.Run("a removal that drover has seen is restored after a client dropped it from spec.removals (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.create(group("dropped-later", size(3)))

@@ -38,7 +38,7 @@ func TestOnlyUrgentChangesOfADeploymentsStatusAreWrittenAtOnce(t *testing.T) {
 		{"writes the observed generation at once", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
 		{"writes lastReplicas at once, because a removed spec.replicas is restored from lastReplicas", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
 		{"writes the collision count at once, because the next set's name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
-		{"does not write when only fields of other controllers have changed", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"does not write the status when only fields of other controllers have changed", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
 			st.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "a"}}
 		}, false},

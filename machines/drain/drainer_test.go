@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestADrainRoundShowsTheAnswerToAnEviction(t *testing.T) {
+func TestWhatADrainRoundReportsAboutAnEviction(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
 	status := func(code int32, message string) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
@@ -31,12 +31,12 @@ func TestADrainRoundShowsTheAnswerToAnEviction(t *testing.T) {
 		{name: "counts a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
 		{name: "counts a pod as evicted when another pod has its name now (CAPI-40, MCM-64)", answer: conflict, now: "other"},
 		{name: "shows the API server's message when an eviction is answered with status 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
-		{name: "shows the API server's message when an eviction is answered with status 500, as with two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
+		{name: "shows the API server's message when an eviction is answered with status 500, for example because of two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
 		{name: "shows the status code of the answer to an eviction when the answer has no message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
 		{name: "shows the message when a proxy answers an eviction with status 404 although the pod exists (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
 		{name: "shows the API server's message when an eviction is answered with status 409 although the pod exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
 		{name: "shows the API server's message when an eviction is answered with status 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
-		{name: "shows the API server's message when an overloaded API server answers with status 429 (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
+		{name: "shows the API server's message when an overloaded API server answers an eviction with status 429 (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
 		{name: "returns an error when the API server does not answer an eviction (MCM-66)", answer: errors.New("connection refused"), blocked: noAnswer, fails: true},
 	}
 	for _, tt := range tests {

@@ -45,7 +45,7 @@ func TestADisruptionBudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 	}
 }
 
-func TestADrainRoundDoesNotWaitAsLongAsTheHeaderRetryAfterRequests(t *testing.T) {
+func TestADrainRoundEndsSoonDespiteALongRetryAfterHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := newTestNode(t, plain("p"))
 		node.answer = func(ctx context.Context, _ string) error { // client-go waits like this after status 429 with Retry-After

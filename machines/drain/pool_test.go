@@ -73,7 +73,7 @@ func TestAHundredNodesAreDrainedAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestADrainPoolRunsRoundsOfEvictionsInItsOwnWorkers(t *testing.T) {
+func TestADrainPoolRunsRoundsOfEvictions(t *testing.T) {
 	request := func(uid types.UID) Request {
 		return Request{Machine: types.NamespacedName{Name: string(uid)}, UID: uid, Order: Order{Node: "n"}, Every: 10 * time.Second}
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
+func TestADrainWaitsForReadWriteOnceVolumes(t *testing.T) {
 	order := Order{Node: "n", VolumeTimeout: 5 * time.Minute}
 	round := func(t *testing.T, node *testNode, m *memory, after time.Duration) Result {
 		t.Helper()
@@ -24,7 +24,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 		}
 		return result
 	}
-	t.Run("pods with exclusive volumes are evicted one after the other, each when the previous volume is detached (MCM-59)", func(t *testing.T) {
+	t.Run("pods with ReadWriteOnce volumes are evicted one by one, each once the previous pod's volume is detached (MCM-59)", func(t *testing.T) {
 		node, m := newTestNode(t, append(append(withVolume("db-1", corev1.ReadWriteOnce), withVolume("db-2", corev1.ReadWriteOnce)...), plain("app"))...), newMemory()
 		round(t, node, m, 0)
 		if got := node.evictions(); !slices.Equal(got, []string{"app", "db-1"}) {
@@ -52,7 +52,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("evictions of %v after the timeout, want db-2", got)
 		}
 	})
-	t.Run("the drain does not wait for shared or unattached volumes (MCM-61)", func(t *testing.T) {
+	t.Run("the drain does not wait for ReadWriteMany volumes or for volumes that are not attached to the node (MCM-61)", func(t *testing.T) {
 		objects := append(withVolume("web-1", corev1.ReadWriteMany), withVolume("web-2", corev1.ReadWriteMany)...)
 		local := withVolume("local", corev1.ReadWriteOnce)
 		node := newTestNode(t, append(objects, local[0], local[1], attachment("elsewhere", "pv-old"), attachment("n", "pv-old"))...)
@@ -88,7 +88,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("Round() after the volume was detached = %+v", r)
 		}
 	})
-	t.Run("the drain does not wait for the volume of a DaemonSet's pod, which stays on the node", func(t *testing.T) {
+	t.Run("the drain does not wait for the volume of a DaemonSet's pod, because the pod stays on the node", func(t *testing.T) {
 		objects := withVolume("agent", corev1.ReadWriteOnce)
 		objects[0].SetOwnerReferences([]metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}})
 		if r := round(t, newTestNode(t, objects...), newMemory(), 0); !r.Done || len(r.Detaching) != 0 {

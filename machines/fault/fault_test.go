@@ -30,7 +30,7 @@ func TestTheFunctionLineReturnsOneLineOfLimitedLength(t *testing.T) {
 
 func TestMessagesAreShortenedOnlyForTheAutoscaler(t *testing.T) {
 	text := strings.Repeat("ä", 300) + " remedy: run kubectl"
-	t.Run("a long message in the status keeps the remedy at its end (F-45)", func(t *testing.T) {
+	t.Run("a long message in the status is not cut, so its last words with the remedy are shown (F-45)", func(t *testing.T) {
 		if got := New(Auth, CodeForbidden, "%s", text).Message; got != text {
 			t.Errorf("Message has %d bytes of %d: %q", len(got), len(text), got)
 		}

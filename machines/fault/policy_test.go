@@ -21,7 +21,7 @@ func TestThePolicyOfEachFailureClass(t *testing.T) {
 		Unknown:     {false, false, 5 * time.Minute},
 		"made up":   {false, false, 5 * time.Minute},
 	} {
-		t.Run("failure class "+string(class)+" has the expected back-off, retry times and error class for the autoscaler (CA-C47)", func(t *testing.T) {
+		t.Run("failure class "+string(class)+" has the right back-off, and is shown to the autoscaler at the right time with the right error class (CA-C47)", func(t *testing.T) {
 			p := PolicyOf(class)
 			if p.OpensBackoff != want.backoff || p.OutOfResources != want.resources || p.ShownAfter != want.shown {
 				t.Fatalf("PolicyOf() = %+v", p)
@@ -39,9 +39,9 @@ func TestTheWaitOfAGroupDependsOnTheNumberAndKindOfFailures(t *testing.T) {
 		code  Code
 		want  []time.Duration
 	}{
-		"the wait after failures for lack of capacity doubles with each failure, from 30 s up to 5 min":        {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
-		"the wait stays at 30 s when the cloud does not have the flavor (F-49)":                                {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
-		"a group waits only from the second failed server on when the cause of the failures is unknown (F-50)": {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
+		"the wait after failures for lack of capacity doubles with each failure, from 30 s up to 5 min":     {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
+		"the wait stays at 30 s when the cloud does not have the flavor (F-49)":                             {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
+		"when the cause of the failures is unknown, a group does not wait before its second failure (F-50)": {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n, want := range tc.want {

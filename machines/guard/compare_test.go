@@ -41,7 +41,7 @@ func TestAlteredAdmissionPoliciesAreNotInForce(t *testing.T) {
 			})
 		})
 	}
-	t.Run("drover trusts a binding that differs only in empty fields and annotations (F-5)", func(t *testing.T) {
+	t.Run("drover trusts a binding that differs from the shipped one only in empty fields and annotations (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.edit(binding, "drover-guard-machines", func(o *unstructured.Unstructured) {
 				set(map[string]any{}, "spec", "matchResources")(o)

@@ -99,7 +99,7 @@ func TestWhetherAdmissionPoliciesAreInForceWhileTheAPIServerDoesNotAnswer(t *tes
 }
 
 func TestTheGuardRequiresEveryShippedAdmissionPolicyAndBinding(t *testing.T) {
-	t.Run("its constructor returns an error when the shipped objects lack a binding (F-5)", func(t *testing.T) {
+	t.Run("the guard cannot be constructed when one of the shipped bindings is left out (F-5)", func(t *testing.T) {
 		_, err := guard.New(guard.Options{Shipped: without(binding, "drover-guard-groups")(shipped(t)), Clock: clock.RealClock{}})
 		if err == nil || !strings.Contains(err.Error(), "there is no ValidatingAdmissionPolicyBinding drover-guard-groups") {
 			t.Errorf("got %v", err)

@@ -228,7 +228,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-b")
 		},
-		"drover waits for only one lease duration when machine-controller stopped long ago (MC-78)": func(e *election) {
+		"drover leads after one lease duration when machine-controller stopped a day ago and left its lease (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -237,7 +237,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover waits while an older version of drover renews only its own lease, not machine-controller's (MC-78)": func(e *election) {
+		"drover waits while an older version of drover leads that does not renew machine-controller's lease (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -251,7 +251,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"when an older version of drover loses the API server, drover leads only after that version's lease has expired (MC-78)": func(e *election) {
+		"when an older version of drover cannot reach the API server, drover leads once the old version's lease has expired (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()

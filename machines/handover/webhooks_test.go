@@ -52,12 +52,12 @@ func TestWhichAdmissionWebhooksAreDead(t *testing.T) {
 		"a webhook with a URL instead of a Service is not dead": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://x")}
 		})}, 1, ""},
-		"a webhook for another API group is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
+		"a webhook for another API group than drover's is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
 		"a webhook for all API groups and resources is dead when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*"}
 		})}, 1, "does not exist"},
-		"a webhook for the resource clusters of drover's API group is ignored":                                {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
-		"a webhook without a failure policy is dead when its Service does not exist, as with the policy Fail": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
+		"a webhook only for objects of kind Cluster in drover's API group is ignored":                                   {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
+		"a webhook without a failure policy is treated as with policy Fail: it is dead when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()

@@ -28,10 +28,10 @@ func TestHealthChecksOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	newWorld(t).runs(t, []part{
 		{"a healthy cluster causes no write, and no further health check is planned", (*world).testWell},
-		{"a Machine with an unready Node is replaced after the timeout, and the next one only when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"a Machine with an unready Node is replaced after the timeout, and the next such Machine once the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
 		{"a new leader continues the replacements that the previous leader recorded, and starts no others (MCM-46)", (*world).testNewLeader},
 		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
-		{"a Machine whose deletion is refused does not block other replacements, and its deletion is repeated with increasing waits (MCM-46)", (*world).testRefused},
+		{"a Machine whose deletion is refused does not block other replacements, and its deletion is retried with increasing waits (MCM-46)", (*world).testRefused},
 	})
 }
 

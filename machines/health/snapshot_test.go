@@ -33,16 +33,16 @@ func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 	return &w.Machines[i]
 }
 
-func TestTheHealthControllersSnapshotOfMachinesNodesAndGroups(t *testing.T) {
+func TestWhatHealthChecksKnowAboutAMachine(t *testing.T) {
 	const name = "group-0-1-1"
-	t.Run("a Machine appears in the snapshot with its Node, its deployment and the size of the deployment", func(t *testing.T) {
+	t.Run("the Node, the deployment and the size of the deployment are known", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m := seen(t, s, name)
 		if m.Node == nil || m.Node.Name != name || m.Group == nil || m.Group.Name != "group-0" || m.Group.Size != 3 || m.Aside || m.Outdated {
 			t.Errorf("got %+v", m)
 		}
 	})
-	t.Run("the group of a Machine without a deployment is its set (F-52)", func(t *testing.T) {
+	t.Run("the group of a Machine whose set has no deployment is the set (F-52)", func(t *testing.T) {
 		s, _, set := filled(t)
 		set.OwnerReferences = nil
 		if m := seen(t, s, name); m.Group == nil || m.Group.Kind != "MachineSet" {
@@ -57,7 +57,7 @@ func TestTheHealthControllersSnapshotOfMachinesNodesAndGroups(t *testing.T) {
 			t.Errorf("got %+v", m.Group)
 		}
 	})
-	t.Run("a Machine of another controller does not appear in the snapshot", func(t *testing.T) {
+	t.Run("a Machine of another controller is left out of health checks", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m, _, _ := s.machines.GetByKey("default/" + name)
 		m.(*v1alpha1.Machine).Labels[v1alpha1.LabelController] = "another"

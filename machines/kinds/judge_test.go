@@ -37,12 +37,12 @@ func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 		{"allows deletions when the CRD of Machines is being deleted and has the annotation allow-deletion (F-42)", map[string]func(*definition){machines: allowedDeleting}, nil},
 		{"blocks deletions while the CRD of sets is being deleted (F-42)", map[string]func(*definition){sets: deleting}, []string{"kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"blocks deletions while the CRD of deployments is being deleted (F-42)", map[string]func(*definition){deployments: deleting}, []string{deployments}},
-		{"blocks deletions while any other CRD is being deleted (F-42)", map[string]func(*definition){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
+		{"blocks deletions while the CRD of kind Cluster in drover's API group is being deleted (F-42)", map[string]func(*definition){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
 		{"blocks deletions while one of two CRDs that are being deleted lacks the annotation allow-deletion (F-42)", map[string]func(*definition){machines: allowedDeleting, sets: deleting},
 			[]string{"being deleted: machinesets.cluster.k8s.io.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"blocks deletions while the CRD of sets is missing (F-42)", map[string]func(*definition){sets: missing},
 			[]string{"missing: machinesets.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover"}},
-		{"allows deletions without CRDs of sets and deployments when the CRD of Machines has the annotation allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"allows deletions while CRDs of sets and deployments are missing if that of Machines is annotated with allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
 		{"names each CRD only once in the kubectl command that the message recommends (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
 			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
 	} {
@@ -58,7 +58,7 @@ func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a CRD without annotations is read as neither being deleted nor allowing deletions (F-42)", func(t *testing.T) {
+	t.Run("a CRD without annotations counts as not being deleted, and does not allow deletions (F-42)", func(t *testing.T) {
 		if d := definitionOf(&metav1.PartialObjectMetadata{}); d.allowed || d.deleting {
 			t.Errorf("got %+v", d)
 		}

@@ -100,7 +100,7 @@ func bare() *v1alpha1.Machine {
 }
 
 func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
-	t.Run("a thousand deletions that begin after the deletion of their CRD are blocked, and cause only a few reads of CRDs (F-42)", func(t *testing.T) {
+	t.Run("once the CRD of Machines is being deleted, a few reads of CRDs suffice to block a thousand deletions of Machines (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -181,7 +181,7 @@ func TestDeletionsAreBlockedWhileCRDsCannotBeRead(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the error of a canceled call does not block the next deletion (F-42)", func(t *testing.T) {
+	t.Run("a deletion is not blocked when only the previous read of CRDs was canceled (F-42)", func(t *testing.T) {
 		s := installed()
 		k := keeper(t, s)
 		ended, end := context.WithCancel(t.Context())
@@ -218,12 +218,12 @@ func TestWhetherTheCRDsOfAMachinesOwnersBlockItsDeletion(t *testing.T) {
 		change  []func(*server)
 		want    string
 	}{
-		{"allows the deletion when the set was deleted and its CRD was not (F-42)", member(), nil, ""},
-		{"blocks the deletion when the CRD of sets is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the CRD of deployments is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
+		{"allows the deletion when the set was deleted but the CRD of sets was not (F-42)", member(), nil, ""},
+		{"blocks the deletion when the CRD of sets is younger than the Machine, because it must have been re-created (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when the CRD of deployments is younger than the Machine, because it must have been re-created (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
 		{"blocks the deletion when the CRD of sets is younger than the Machine, although a new set has the same name (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
 		{"allows the deletion when the CRD of sets is younger than the Machine and the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows the deletion despite a CRD of sets younger than the Machine when the CRD of Machines allows deletions (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows the deletion despite a re-created CRD of sets when the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
 		{"allows the deletion of a Machine without an owner when the CRD of sets is younger than the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
 		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {

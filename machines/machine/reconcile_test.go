@@ -108,7 +108,7 @@ func TestAServerInErrorIsReplaced(t *testing.T) {
 }
 
 func TestAMachineUsesItsExistingServer(t *testing.T) {
-	t.Run("records the server that an earlier drover process created and did not record (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
+	t.Run("sets the provider ID to the server that an earlier drover process created without recording it (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		instance, err := b.cloud.Instance(t.Context(), b.read())
 		if err != nil {
@@ -123,7 +123,7 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("replaces the provider ID of a gone server by that of the Machine's existing server, in one reconcile (MCM-40)", func(t *testing.T) {
+	t.Run("when the provider ID is of a server that is gone, one reconcile sets the existing server's provider ID (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID
@@ -135,7 +135,7 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 			t.Errorf("got provider ID %s, want %s", got, made)
 		}
 	})
-	t.Run("creates no server while the inventory is incomplete, because the Machine may have one", func(t *testing.T) {
+	t.Run("creates no server while the inventory is incomplete, because the Machine may already have a server", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.unsynced = true
 		if result := b.pass(); result.RequeueAfter == 0 || b.cloud.made != 0 {
@@ -201,7 +201,7 @@ func TestWhatHappensToAMachineAtTheJoinTimeout(t *testing.T) {
 	}
 }
 
-func TestADeletionWithoutCredentials(t *testing.T) {
+func TestDeletionOfAMachineWhoseCredentialsAreMissing(t *testing.T) {
 	t.Run("the deletion ends only when it is forced, and then an Event names what may be left (MC-65, CAPI-45)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
@@ -233,7 +233,7 @@ func TestADeletionWithoutCredentials(t *testing.T) {
 }
 
 func TestAReadyMachineIsNotWrittenAgain(t *testing.T) {
-	t.Run("drover writes nothing in further reconciles, even after a restart", func(t *testing.T) {
+	t.Run("further reconciles of the Machine write nothing, even after drover restarts", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })

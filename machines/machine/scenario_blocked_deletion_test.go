@@ -49,7 +49,7 @@ func (b *bench) untouched(was *v1alpha1.Machine) {
 	}
 }
 
-func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
+func TestDroverChecksWhetherADeletionOfAMachineIsBlocked(t *testing.T) {
 	t.Run("cordons, drains and deletes nothing while the deletion is blocked, and records one Event (F-42)", func(t *testing.T) {
 		b, _ := withheld(t)
 		was := b.read()
@@ -99,7 +99,7 @@ func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("a condition Deleting that a client wrote does not make drover treat a deletion as begun (F-42)", func(t *testing.T) {
+	t.Run("does not treat a deletion as begun because of a condition Deleting that a client wrote (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()
@@ -113,7 +113,7 @@ func TestABlockedDeletionOfAMachineMakesNoProgress(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("drover checks for a block only when the Machine is being deleted (F-42)", func(t *testing.T) {
+	t.Run("checks for a block only when the Machine is being deleted (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		b.pass()
 		if len(g.asked) != 0 {

@@ -55,10 +55,10 @@ func (b *bench) powered(id, name string, userData []byte, gone error) {
 	}
 }
 
-func TestAFailedSetupShowsItsCause(t *testing.T) {
+func TestConditionsShowWhyTheSetupOfAServerFailed(t *testing.T) {
 	notFound := errors.New("curl: (22) The requested URL returned error: 404")
 	for _, system := range []string{"ubuntu", "flatcar"} {
-		t.Run("the conditions of a Machine on "+system+" show the cause before the join deadline (F-53)", func(t *testing.T) {
+		t.Run("before the join deadline, conditions Console and Ready show the download that failed on "+system+" (F-53)", func(t *testing.T) {
 			b := newBench(t, deployed)
 			b.cloud.system = system
 			var boot func()
@@ -153,7 +153,7 @@ func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
 	})
 }
 
-func TestTheMessageOfAWaitForANodeIsComplete(t *testing.T) {
+func TestMessageOfConditionReadyWhileTheNodeIsAwaited(t *testing.T) {
 	for name, tc := range map[string]struct{ timeout, until string }{
 		"the message names the Node, the start and the deadline of the wait, and where to look for the cause (F-54)": {"10m", "until 2026-01-02T03:14:05Z"},
 		"the message reports that the wait has no deadline when the join timeout is 0 (F-54)":                        {"0", "without a deadline"},

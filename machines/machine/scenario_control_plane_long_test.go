@@ -27,7 +27,7 @@ import (
 func TestLongDeletionsOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("forcing a deletion during its drain ends it although the cloud refuses calls; an Event names what may be left (MC-65, MCM-57)", w.testForce)
+	t.Run("a deletion that is forced during the drain ends although the cloud refuses calls, and an Event names what may be left (MC-65, MCM-57)", w.testForce)
 	t.Run("the control plane deletes the pods of a server that cannot be started, and drover deletes the server afterwards", w.testShutDown)
 }
 

@@ -35,21 +35,21 @@ func TestMachinesOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	t.Run("a Machine gets a server and a Node, becomes Ready, and leaves nothing when it is deleted", func(t *testing.T) { w.on(t).testLife(t) })
-	t.Run("a Machine gets its status back after a client drops the status", func(t *testing.T) {
+	t.Run("a Machine gets its status back after a client removes the status", func(t *testing.T) {
 		t.Parallel()
 		w.on(t).testReplaced(t)
 	})
 	for name, test := range map[string]func(*world, *testing.T){
-		"the server of a deleted Machine stays while a volume is attached to its Node, which has no pods (MC-61)":                     (*world).testVolumes,
-		"the control plane detaches the volume of an evicted pod before the server is deleted (MC-61)":                                (*world).testAttachController,
-		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)": (*world).testTwoBudgets,
-		"a Machine of machine-controller keeps its server and its Node when drover takes over":                                        (*world).testTakenOver,
-		"a join timeout that is shortened on the deployment applies at once to a Machine that waits for its Node":                     (*world).testShortened,
-		"a Node with the provider ID of another server is not accepted as the Machine's Node (MC-52, MCM-41)":                         (*world).testForeignNode,
-		"a server in ERROR is deleted, the status shows its fault, and its Machine can be deleted (MC-49, CAPI-21)":                   (*world).testServerInError,
-		"a kubelet version outside the allowed skew is shown as an error, and no server is created":                                   (*world).testSkew,
-		"a Machine with an invalid spec and without a server can be deleted (MC-65)":                                                  (*world).testInvalidSpec,
-		"a Machine without an owner whose server was deleted becomes Failed":                                                          (*world).testLostServer,
+		"a Machine that is being deleted keeps its server while a volume is attached, even when the Node has no pods (MC-61)":          (*world).testVolumes,
+		"the control plane detaches the volume of an evicted pod before the server is deleted (MC-61)":                                 (*world).testAttachController,
+		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)":  (*world).testTwoBudgets,
+		"a Machine of machine-controller keeps its server and its Node when drover takes over":                                         (*world).testTakenOver,
+		"a join timeout that is shortened on the deployment applies at once to a Machine that waits for its Node":                      (*world).testShortened,
+		"a Node with the provider ID of another server is not accepted as the Machine's Node (MC-52, MCM-41)":                          (*world).testForeignNode,
+		"a server in ERROR is deleted, the Machine's status shows the server's fault, and the Machine can be deleted (MC-49, CAPI-21)": (*world).testServerInError,
+		"a kubelet version outside the allowed skew is shown as an error, and no server is created":                                    (*world).testSkew,
+		"a Machine with an invalid spec and without a server can be deleted (MC-65)":                                                   (*world).testInvalidSpec,
+		"a Machine without an owner whose server was deleted becomes Failed":                                                           (*world).testLostServer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

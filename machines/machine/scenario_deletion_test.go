@@ -103,8 +103,8 @@ func (b *bench) events() string {
 	return strings.Join(all, "\n")
 }
 
-func TestTimeoutsOfAMachineAndTheEndOfADrain(t *testing.T) {
-	t.Run("the drain is cut off at the drain timeout, which counts from the deletion, and an Event reports that (MCM-58, MCM-66)", func(t *testing.T) {
+func TestDrainTimeoutAndJoinTimeoutOfAMachine(t *testing.T) {
+	t.Run("a drain ends at the drain timeout, counted from the Machine's deletion, and an Event reports that pods remain (MCM-58, MCM-66)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -184,7 +184,7 @@ func (b *bench) attach(volume string) *storagev1.VolumeAttachment {
 	return a
 }
 
-func TestDeletionWaitsForVolumes(t *testing.T) {
+func TestDeletionWaitsAtMostFiveMinutesForVolumes(t *testing.T) {
 	t.Run("keeps the server while volumes are being detached, and condition Deleting names the volumes (MC-61, CAPI-37)", func(t *testing.T) {
 		b := joined(t, nil)
 		a := b.attach("pv-1")
@@ -219,8 +219,8 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 	})
 }
 
-func TestPodsOfAnUnreachableNodeAreNotWaitedFor(t *testing.T) {
-	t.Run("the Node is put out of service once its server is gone, without waiting for its pods (CAPI-39, MCM-56)", func(t *testing.T) {
+func TestDeletionOfAMachineWhoseNodeIsUnreachable(t *testing.T) {
+	t.Run("does not wait for pods, and puts the Node out of service once the server is gone (CAPI-39, MCM-56)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		a := b.attach("pv-1")
@@ -363,7 +363,7 @@ func TestAMissingNodeIsShown(t *testing.T) {
 	})
 }
 
-func TestCreationBlockedDrainAndDeletionOfAMachineTakeFewWrites(t *testing.T) {
+func TestTheLifeOfAMachineWithABlockedDrainTakesFewWrites(t *testing.T) {
 	b := joined(t, owned)
 	inOrder(t, "makes at most five writes from creation to Ready, and repeats no value", func(t *testing.T) {
 		if n := b.patches.count["*v1alpha1.Machine"]; n == 0 || n > 5 || b.patches.count["*v1.Node"] != 1 || len(b.patches.idle) > 0 {

@@ -102,9 +102,9 @@ func (b *bench) endsCleanly(t *testing.T) {
 	b.noTokens()
 }
 
-func TestADroppedStatusIsRestored(t *testing.T) {
+func TestAStatusThatAClientRemovedIsRestored(t *testing.T) {
 	for _, phase := range phases {
-		t.Run("drover restores a status that a client dropped "+phase.name+" (F-5)", func(t *testing.T) {
+		t.Run("drover restores a status that a client removed "+phase.name+" (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			b.pass()
@@ -114,7 +114,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.isWhole(t, before, node)
 			b.endsCleanly(t)
 		})
-		t.Run("a restarted drover finds the server although a client dropped the status "+phase.name+" (F-5)", func(t *testing.T) {
+		t.Run("a restarted drover finds the server although a client removed the status "+phase.name+" (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			o := b.options
@@ -127,7 +127,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.endsCleanly(t)
 		})
 	}
-	t.Run("restoring a dropped status costs one write, and no further write while nothing changes (F-5)", func(t *testing.T) {
+	t.Run("restoring a removed status costs one write, and no further write while nothing changes (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.replaced()
@@ -135,7 +135,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 		b.passes(3)
 		b.took(1)
 	})
-	t.Run("the dropped status of a paused Machine is restored only when the pause ends (F-5)", func(t *testing.T) {
+	t.Run("the removed status of a paused Machine is restored only when the pause ends (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.annotate("cluster.k8s.io/paused", "true")
@@ -171,8 +171,8 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 	})
 }
 
-func TestDeadlinesDoNotChangeWhenAClientDropsTheStatus(t *testing.T) {
-	t.Run("the drain ends at the deadline from before the status was dropped (F-5)", func(t *testing.T) {
+func TestDeadlinesDoNotChangeWhenAClientRemovesTheStatus(t *testing.T) {
+	t.Run("the drain ends at its original deadline although the status was removed (F-5)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -192,7 +192,7 @@ func TestDeadlinesDoNotChangeWhenAClientDropsTheStatus(t *testing.T) {
 			t.Error("the drain was not cut off at its deadline")
 		}
 	})
-	t.Run("the wait for volumes ends at the deadline from before the status was dropped (F-5)", func(t *testing.T) {
+	t.Run("the wait for volumes ends at its original deadline although the status was removed (F-5)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.attach("pv-1")
 		b.end()
@@ -212,7 +212,7 @@ func TestDeadlinesDoNotChangeWhenAClientDropsTheStatus(t *testing.T) {
 }
 
 // A client replaces the whole Machine during a reconcile, so that the reconcile's own write fails with a conflict.
-func TestAStatusDroppedDuringAReconcileIsRestored(t *testing.T) {
+func TestAStatusThatAClientRemovedDuringAReconcileIsRestored(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
 	m := b.read()

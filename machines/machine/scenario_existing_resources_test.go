@@ -70,8 +70,8 @@ func TestCloudResourcesAreRecorded(t *testing.T) {
 	})
 }
 
-func TestTheNodeThatAMachinesStatusRecords(t *testing.T) {
-	t.Run("a recorded Node becomes the Machine's Node even when another Node has the server's name (MC-52, MC-63)", func(t *testing.T) {
+func TestANodeThatTheMachinesStatusNames(t *testing.T) {
+	t.Run("becomes the Machine's Node even when another Node has the server's name (MC-52, MC-63)", func(t *testing.T) {
 		nodes := []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
@@ -90,7 +90,7 @@ func TestTheNodeThatAMachinesStatusRecords(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a recorded Node with the owner label is deleted with the Machine, even if its name is not the server's (MC-63)", func(t *testing.T) {
+	t.Run("is deleted with the Machine when it has the owner label, even if its name is not the server's (MC-63)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.records("renamed")

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAFailedDeletionOfAServerInError(t *testing.T) {
+func TestAFailedDeletionOfAServerInStateERROR(t *testing.T) {
 	replaced := func(t *testing.T, refusal *fault.Error) string {
 		t.Helper()
 		b := newBench(t, nil)

@@ -109,9 +109,9 @@ func TestAMachineIsShownAsStartingUntilItsNodeIsComplete(t *testing.T) {
 		{"is shown as starting while the Node has the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
 		{"is shown as starting while the Node has the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
 		{"is shown as starting while the Node has a taint that --other-startup-taints names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
-		{"has started although the Node has the taint not-ready with the effect NoExecute", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
-		{"has started although the Node has a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
-		{"has started although the Node has a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
+		{"is not shown as starting although the Node has the taint not-ready with the effect NoExecute", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
+		{"is not shown as starting although the Node has a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
+		{"is not shown as starting although the Node has a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
 	} {
 		for _, key := range []string{startup, ""} {
 			name := tt.name
@@ -170,7 +170,7 @@ func TestALongFirstStartOfANodeDoesNotCountAsAFailedJoin(t *testing.T) {
 	})
 }
 
-func TestTheMessageWhyANewNodeIsNotReadyIsWrittenRarely(t *testing.T) {
+func TestTheMessageAboutANewNodeThatIsNotReadyIsWrittenRarely(t *testing.T) {
 	b := starting(t, startup)
 	n := b.nodeOf()
 	n.CreationTimestamp = metav1.NewTime(b.clock.Now())
@@ -241,10 +241,10 @@ func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.
 		status func(*v1alpha1.MachineStatus)
 	}{
 		// machine-controller writes one condition without times and never changes it, and it writes no phase.
-		{"an unreachable Node is not shown as starting when machine-controller started it", func(s *v1alpha1.MachineStatus) {
+		{"an unreachable Node is not shown as starting when it first started under machine-controller", func(s *v1alpha1.MachineStatus) {
 			s.Phase, s.Conditions = nil, []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 		}},
-		{"an unreachable Node is not shown as starting when an older drover without a startup taint started it", func(s *v1alpha1.MachineStatus) {
+		{"an unreachable Node is not shown as starting when it first started under an older version of drover without a startup taint", func(s *v1alpha1.MachineStatus) {
 			s.Phase = ptr.To(v1alpha1.PhaseRunning)
 			s.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: "NodeNotReady"}}
 		}},

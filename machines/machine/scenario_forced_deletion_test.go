@@ -122,7 +122,7 @@ func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes, and an Event lists what may be left, when the cloud call "+call+" ends with "+name+node+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes, and an Event lists what may be left, when the cloud call "+call+" gets "+name+node+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {
@@ -158,7 +158,7 @@ var neverDone = map[string]struct {
 	"too many servers are gone at once":   {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
 }
 
-func TestForcedDeletionEndsAlthoughTheCloudNeverFinishes(t *testing.T) {
+func TestForcedDeletionEndsInAnyStateOfTheCloud(t *testing.T) {
 	for name, tt := range neverDone {
 		for node, dead := range both {
 			t.Run("ends within five minutes, and an Event lists what may be left, when "+name+node+" (F-25, F-28)", func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 	for _, call := range []string{"eviction", "LIST *v1.PodList", "LIST *v1.VolumeAttachmentList", "PATCH *v1.Node", "DELETE *v1.Node"} {
 		for name, failure := range clusterFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes when the API call "+call+" ends with "+name+node+" (F-22, F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes when the API call "+call+" gets "+name+node+" (F-22, F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.failing = func(made string) error {
@@ -315,8 +315,8 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 
 func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 	for name, failing := range map[string]func(c *fakeCloud){
-		"deletes the Node and keeps the Machine when Cinder never releases a volume": func(c *fakeCloud) { c.unreleased = true },
-		"deletes the Node and keeps the Machine when Cinder answers 500": func(c *fakeCloud) {
+		"deletes the Node and keeps the Machine when the cloud never deletes the ports and volumes": func(c *fakeCloud) { c.unreleased = true },
+		"deletes the Node and keeps the Machine when the cloud answers the deletion of the ports with 500": func(c *fakeCloud) {
 			c.failing = func(call string) error {
 				if call == "Release" {
 					return fault.New(fault.Transient, fault.CodeServerError, "ports are being deleted: HTTP 500")

@@ -69,14 +69,14 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		{"does not touch a control plane Node that has the provider ID and name of the Machine's server (F-4)", func(n *corev1.Node) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, "control plane"},
-		{"does not touch a Node older than the Machine that has the provider ID and name of the Machine's server (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node that is older than the Machine and has the provider ID and name of the Machine's server (F-4)", func(n *corev1.Node) {
 			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 		}, "existed before the Machine"},
 		{"does not touch another Machine's Node that has the provider ID and name of this Machine's server", func(n *corev1.Node) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
 		}, "UID victim"},
-		{"does not touch a Node without an owner label when an older Machine has the same provider ID and name (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
-		{"does not touch a Node without owner label and provider ID when an older Machine has the same name (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node without an owner label when an older Machine has the Node's provider ID and name (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"does not touch a Node without owner label and provider ID when an older Machine has the Node's name (F-4)", func(n *corev1.Node) {
 			n.Spec.ProviderID = ""
 		}, "older Machine ns/victim"},
 	} {
@@ -121,17 +121,17 @@ func (b *bench) victim() {
 	b.cloud.servers["victim"] = &real
 }
 
-func TestANodeThatTwoMachinesMatch(t *testing.T) {
+func TestANodeThatMatchesTwoMachines(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*bench)
 		taken  bool
 	}{
 		{"the Node belongs to the younger Machine when the cloud has no server of the older Machine", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
-		{"the Node belongs to no Machine while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
+		{"the Node belongs to no Machine while the cloud refuses the older Machine's credentials (F-4)", func(b *bench) {
 			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		}, true},
-		{"the Node belongs to the younger Machine when the older Machine's server has another name (F-4)", func(b *bench) {
+		{"the Node belongs to the younger Machine when the older Machine's spec names another Node (F-4)", func(b *bench) {
 			var v v1alpha1.Machine
 			if err := b.memory.client.Get(b.t.Context(), types.NamespacedName{Namespace: "ns", Name: "victim"}, &v); err != nil {
 				b.t.Fatal(err)
@@ -159,8 +159,8 @@ func TestANodeThatTwoMachinesMatch(t *testing.T) {
 	}
 }
 
-func TestWhenAMachineGetsANodeThatIsOlderThanTheMachine(t *testing.T) {
-	t.Run("the Machine gets the Node when an operator lets the Machine adopt the Node's server", func(t *testing.T) {
+func TestANodeThatIsOlderThanItsMachine(t *testing.T) {
+	t.Run("belongs to the Machine when an operator has allowed the Machine to adopt the Node's server", func(t *testing.T) {
 		b := aiming(t)
 		b.cloud.change("u", func(s *fakeServer) { s.Adopted, s.Created = true, made.Add(-24*time.Hour) })
 		n := b.nodeOf()
@@ -175,7 +175,7 @@ func TestWhenAMachineGetsANodeThatIsOlderThanTheMachine(t *testing.T) {
 			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
 		}
 	})
-	t.Run("the Machine gets the Node when machine-controller has put the Machine's owner label on the Node", func(t *testing.T) {
+	t.Run("belongs to the Machine when machine-controller has put the Machine's owner label on the Node", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
@@ -220,7 +220,7 @@ func TestAForgedNodeDoesNotReplaceTheMachinesNode(t *testing.T) {
 	})
 }
 
-func TestAForgedProviderIDDoesNotHideTheMachinesNode(t *testing.T) {
+func TestANodeWithAForgedProviderIDDoesNotHideTheMachinesNode(t *testing.T) {
 	b := aiming(t)
 	n := b.nodeOf()
 	n.CreationTimestamp, n.UID, n.Spec.ProviderID = metav1.NewTime(made.Add(time.Hour)), "real", ""

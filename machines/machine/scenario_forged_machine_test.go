@@ -18,7 +18,7 @@ import (
 
 // The Machine's author has written the provider ID of another server into the Machine, and a status according to which the
 // Machine has joined.
-func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
+func TestAMachineWithAForgedProviderIDChangesNoOtherServerOrNode(t *testing.T) {
 	const victim = "11111111-2222-4333-8444-555555555555"
 	forged := func(m *v1alpha1.Machine) {
 		m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
@@ -33,11 +33,11 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 		}
 	}
 	for name, prepare := range map[string]func(*bench){
-		"does not touch the Node of the server in the forged provider ID when the cloud cannot be asked (F-1)": func(b *bench) {
+		"does not change the Node that has that provider ID when the cloud refuses the Machine's credentials (F-1)": func(b *bench) {
 			b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		},
-		"does not touch the Node of the server in the forged provider ID while the inventory is not complete (F-1)": func(b *bench) { b.cloud.unsynced = true },
-		"does not touch the Node of the server in the forged provider ID when the cloud has no such server (F-1)":   func(*bench) {},
+		"does not change the Node that has that provider ID while the inventory is not complete (F-1)":       func(b *bench) { b.cloud.unsynced = true },
+		"does not change the Node that has that provider ID when the cloud has no server with that ID (F-1)": func(*bench) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, forged)
@@ -61,7 +61,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 			untouched("after the Machine's deletion")
 		})
 	}
-	t.Run("shows that the server in the forged provider ID belongs to another Machine, and does not delete it (F-1)", func(t *testing.T) {
+	t.Run("condition ServerReady shows that the server with that ID belongs to another Machine, and the server is kept (F-1)", func(t *testing.T) {
 		b := newBench(t, forged)
 		b.create(node())
 		b.cloud.servers["u"] = &fakeServer{exists: true, Server: cloud.Server{ID: victim, Owner: "another"}}
@@ -76,7 +76,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 			t.Errorf("Machine %q; calls %v", b.read().Name, b.cloud.calls)
 		}
 	})
-	t.Run("does not overwrite a provider ID of another cloud, and condition SpecValid shows InvalidSpec (F-20)", func(t *testing.T) {
+	t.Run("keeps a provider ID that is not from OpenStack, and condition SpecValid shows InvalidSpec (F-20)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("aws:///zone/i-1") })
 		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "no provider ID of OpenStack")
 		b.pass()

@@ -36,7 +36,7 @@ func TestTheControllerLabelAndTheInitializersOfAMachine(t *testing.T) {
 			t.Errorf("result %v, %d calls, %+v", result, b.asked(), b.read())
 		}
 	})
-	t.Run("a drover with a controller name creates servers only for Machines whose label has that name (MC-79)", func(t *testing.T) {
+	t.Run("when drover has a controller name, it creates servers only for Machines whose label has that name (MC-79)", func(t *testing.T) {
 		for value, ours := range map[string]bool{"mine": true, "": false, "theirs": false} {
 			b := newBench(t, label(value))
 			o := b.options
@@ -279,7 +279,7 @@ func TestTheStepsOfADeletion(t *testing.T) {
 			t.Errorf("%+v, %v", b.read(), b.cloud.calls)
 		}
 	})
-	t.Run("evicts no pod before it deletes a server that never became a Node (MCM-54)", func(t *testing.T) {
+	t.Run("evicts no pod when the server's Node never registered (MCM-54)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
@@ -331,8 +331,8 @@ func TestWhatDroverDoesWhenOthersChangeAServer(t *testing.T) {
 		change func(*fakeServer)
 		reason string
 	}{
-		{"condition ServerReady shows that a server is shut off, and its Machine is kept (CAPI-33)", func(s *fakeServer) { s.State, s.Status = cloud.ServerOther, "SHUTOFF" }, "ServerNotActive"},
-		{"condition ServerReady shows why a server failed, and its Machine is kept (CAPI-33)", func(s *fakeServer) {
+		{"condition ServerReady shows that the server is shut off, and the Machine is kept (CAPI-33)", func(s *fakeServer) { s.State, s.Status = cloud.ServerOther, "SHUTOFF" }, "ServerNotActive"},
+		{"condition ServerReady shows why the server failed, and the Machine is kept (CAPI-33)", func(s *fakeServer) {
 			s.State, s.Fault = cloud.ServerError, fault.New(fault.Unknown, fault.CodeServerError, "the host caught fire")
 		}, "ServerError"},
 	} {
@@ -346,7 +346,7 @@ func TestWhatDroverDoesWhenOthersChangeAServer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes the Machine of a server that a user deleted, whether or not the Node is deleted too (MC-66)", func(t *testing.T) {
+	t.Run("deletes the Machine when a user deleted its server, even when the user deleted the Node too (MC-66)", func(t *testing.T) {
 		for _, nodeFirst := range []bool{true, false} {
 			b := joined(t, owned)
 			b.cloud.change("u", func(s *fakeServer) { s.exists = false })

@@ -36,7 +36,7 @@ func (b *bench) pool() *v1alpha1.MachineDeployment {
 }
 
 func TestAMachineWithoutAnOwnerAfterItsJoinTimeout(t *testing.T) {
-	t.Run("shows the end of the console in a condition and an Event, without the join token (CAPI-25)", func(t *testing.T) {
+	t.Run("shows the last console output in a condition and an Event, without the join token (CAPI-25)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		var tokens corev1.SecretList
@@ -193,7 +193,7 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 }
 
 func TestAFullServerGroupStartsABackOff(t *testing.T) {
-	t.Run("the status shows ServerGroupFull, and drover tries again only when the back-off is over (CAPI-28)", func(t *testing.T) {
+	t.Run("the status shows ServerGroupFull, and drover repeats the server create only when the back-off is over (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
 		for range 50 {

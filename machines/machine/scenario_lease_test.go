@@ -45,7 +45,7 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 	}{
 		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("no cloud call follows when the lease is not renewed in time during the cloud call "+tt.call, func(t *testing.T) {
+		t.Run("drover makes no other cloud call when its lease is not renewed in time during the cloud call "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)

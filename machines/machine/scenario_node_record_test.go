@@ -37,7 +37,7 @@ func (b *bench) relabel(labels map[string]string) {
 	b.update(m)
 }
 
-func TestARecordOfLabelsAndTaintsOnTheNodeIsIgnored(t *testing.T) {
+func TestARecordOfLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
 	t.Run("a forged record on the Node removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
@@ -53,7 +53,7 @@ func TestARecordOfLabelsAndTaintsOnTheNodeIsIgnored(t *testing.T) {
 			t.Errorf("labels %v, annotations %v, taints %v", n.Labels, n.Annotations, n.Spec.Taints)
 		}
 	})
-	t.Run("a forged record on the Node does not complete the Node's first start (F-6)", func(t *testing.T) {
+	t.Run("a forged record on the Node does not mark the Node's first start as complete (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		n.Annotations = map[string]string{v1alpha1.AnnotationNodeSynced: forged}
@@ -82,7 +82,7 @@ func TestARecordOfLabelsAndTaintsOnTheNodeIsIgnored(t *testing.T) {
 }
 
 func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
-	t.Run("the record is written with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
+	t.Run("the record is written together with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
 		b := newBench(t, templated)
 		b.pass()
 		m := b.read()
@@ -139,7 +139,7 @@ func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, record %+v", n.Labels, r)
 		}
 	})
-	t.Run("drover restores a record that a client dropped with one write, and removes nothing from the Node (F-6)", func(t *testing.T) {
+	t.Run("drover restores with one write a record that a client removed, and removes nothing from the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		machines, nodes := b.counts()
 		m := b.read()
@@ -167,7 +167,7 @@ func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 			t.Error("the first start counts as complete")
 		}
 	})
-	t.Run("the record of a Machine from an older version of drover is made without a write of its Node (F-6)", func(t *testing.T) {
+	t.Run("drover makes the record for a Machine of an older drover version without a write of the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		m := b.read()
 		m.Status.NodeMarks, m.Status.Phase = nil, ptr.To(v1alpha1.PhaseRunning)

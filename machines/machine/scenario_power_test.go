@@ -139,7 +139,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the Machine is being deleted, which only the health controller may do: %+v", m)
 		}
 	})
-	t.Run("gives up a start after a minute when the previous process recorded it and was killed before the request", func(t *testing.T) {
+	t.Run("gives up a start after a minute when the previous process recorded the start and was killed before the start request", func(t *testing.T) {
 		b := joined(t, owned)
 		m := b.read()
 		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
@@ -186,7 +186,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.shown()
 		b.shows(corev1.ConditionTrue, "ServerActive", 1)
 	})
-	t.Run("starts a server that has not become a Node yet", func(t *testing.T) {
+	t.Run("starts a server whose Node has not registered yet", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
 		b.shutDown()
@@ -244,7 +244,7 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 			b.options.LeaveStopped = true
 			b.start(b.options)
 		},
-		"the annotation skip-health of the deployment forbids the start although the cache does not show it yet": func(b *bench) {
+		"the annotation skip-health of the deployment forbids the start although the cache does not show the annotation yet": func(b *bench) {
 			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
 			b.options.Control = late{b.memory}
 			b.start(b.options)
@@ -343,9 +343,9 @@ func TestWhetherTheStartOfAServerIsRepeated(t *testing.T) {
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	})
 	for name, refusal := range map[string]*fault.Error{
-		"repeats a start request that was not sent because drover's other calls went first": inLine(),
-		"repeats a start request that the cloud's rate limit refused (F-26)":                fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
-		"repeats a start request whose credentials the cloud refused (F-23)":                fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
+		"repeats a start request that was not sent because it had to wait for drover's other calls": inLine(),
+		"repeats a start request that the cloud's rate limit refused (F-26)":                        fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
+		"repeats a start request whose credentials the cloud refused (F-23)":                        fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, owned)

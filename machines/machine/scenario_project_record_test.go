@@ -25,7 +25,7 @@ func (b *bench) recorded() string {
 	return ""
 }
 
-func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
+func TestTheProjectInAMachinesStatus(t *testing.T) {
 	t.Run("the project is written with the finalizers, in one write before the first create (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		first := ""
@@ -74,7 +74,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("a Machine whose spec cannot be read is deleted when its record names a project and no server (F-17)", func(t *testing.T) {
+	t.Run("a Machine whose spec cannot be read is deleted when its status names a project and no server (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no room")
 		b.pass()

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestSpecFieldsWithoutEffectAreNamed(t *testing.T) {
-	t.Run("condition Warnings names the fields of the spec without effect, even after the Node has joined (F-55)", func(t *testing.T) {
+func TestSpecFieldsThatHaveNoEffectAreShown(t *testing.T) {
+	t.Run("condition Warnings names the spec fields that have no effect, even after the Node has joined (F-55)", func(t *testing.T) {
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Spec.ConfigSource = &corev1.NodeConfigSource{}
 			m.Spec.Versions.ControlPlane = "1.37.1"

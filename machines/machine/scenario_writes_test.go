@@ -167,7 +167,7 @@ func TestConditionServerReadyIsTrueForAReadyNodeEvenIfTheCloudsListShowsBUILD(t 
 	}
 }
 
-func TestAMachineThatWaitsForDroversOtherCloudCallsHasNotFailed(t *testing.T) {
+func TestAMachineThatWaitsForDroversOtherCloudCallsIsNotShownAsFailed(t *testing.T) {
 	b := born(t)
 	b.cloud.queued = inLine()
 	inOrder(t, "writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestAMachineThatWaitsForDroversOtherCloudCallsHasNotFailed(t *testing.T) {
 	})
 }
 
-func TestACacheOlderThanTheLastWriteIsNotUsedForAMinute(t *testing.T) {
+func TestACacheWithoutDroversLastWriteIsNotUsedInTheFirstMinute(t *testing.T) {
 	b := born(t)
 	b.cached = b.read()
 	b.pass()

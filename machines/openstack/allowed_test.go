@@ -72,7 +72,7 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("when the endpoint of a Machine with a server is refused, one log line names the flag that allows it (F-4)", func(t *testing.T) {
+	t.Run("when the endpoint of a Machine with a server is refused, one log line names the flag that would allow the endpoint (F-4)", func(t *testing.T) {
 		b := newDirectBench(t)
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
@@ -109,7 +109,7 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 		allowed              []string
 		passes               bool
 	}{
-		{"an endpoint from a Secret in drover's own namespace gets no request, because no spec may reference it", "drover", "drover", []string{}, false},
+		{"an endpoint from a Secret in drover's own namespace gets no request, because no spec may reference that Secret", "drover", "drover", []string{}, false},
 		{"an endpoint from a Secret in a namespace of --secret-namespaces gets requests", "clouds", "drover", []string{"clouds"}, true},
 		{"an endpoint from a Secret in the Machine's namespace gets no request when drover runs in another namespace", "kube-system", "drover", nil, false},
 		{"an endpoint from a Secret in the Machine's namespace gets requests when drover runs in the same namespace", "kube-system", "kube-system", nil, true},

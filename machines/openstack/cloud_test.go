@@ -130,7 +130,7 @@ func TestSpecWithIDsInsteadOfNames(t *testing.T) {
 	})
 }
 
-func TestServiceCatalogWithoutAVersion(t *testing.T) {
+func TestServiceCatalogWithoutAVersionInTheComputeURL(t *testing.T) {
 	t.Parallel()
 	t.Run("drover adds v2.1 to a compute URL without a version (F-27)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })

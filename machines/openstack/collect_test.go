@@ -78,7 +78,7 @@ func TestListOfResourcesWithOwnerTags(t *testing.T) {
 			t.Errorf("it is %+v, want one on server %s", r, server.ID)
 		}
 	}
-	t.Run("the list has no resource of another owner (MCM-85)", func(t *testing.T) {
+	t.Run("the list has no resource without both owner tags of this cluster (MCM-85)", func(t *testing.T) {
 		p := b.plan(newMachine(t, "x", seedFields()))
 		foreign := []string{
 			b.server("without-marks", nil, p),
@@ -164,7 +164,7 @@ func TestCollectDeletesOnlyOrphans(t *testing.T) {
 
 func TestOrphansWhileTheMassDeletionGuardHoldsServers(t *testing.T) {
 	t.Parallel()
-	t.Run("no resource is deleted while the guard holds missing servers, even if the collector asks for it (MCM-82)", func(t *testing.T) {
+	t.Run("no resource is deleted while the guard holds missing servers, even if the collector requests the deletion (MCM-82)", func(t *testing.T) {
 		b := newBench(t)
 		_, servers, machines := b.fleet(10)
 		for _, s := range servers[:5] {

@@ -35,7 +35,7 @@ func TestReplacedImage(t *testing.T) {
 
 func TestSpecOfAMachineIsResolvedOnce(t *testing.T) {
 	t.Parallel()
-	t.Run("flavor and image are not looked up again for the server after the ports were created", func(t *testing.T) {
+	t.Run("the server is created without another look-up of flavor and image when the ports already exist", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {

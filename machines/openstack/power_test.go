@@ -80,11 +80,11 @@ func TestStartServer(t *testing.T) {
 		status int
 		class  fault.Class
 	}{
-		"returns a Conflict error when Nova answers 409 and the server is still shut down":                 {http.StatusConflict, fault.Conflict},
-		"returns an Auth error when Nova answers 403":                                                      {http.StatusForbidden, fault.Auth},
-		"returns an Invalid error when Nova answers 400":                                                   {http.StatusBadRequest, fault.Invalid},
-		"returns a Transient error when Nova answers 503, after which the server may be starting":          {http.StatusServiceUnavailable, fault.Transient},
-		"returns a RateLimited error when Nova answers 429, after which the server is not starting (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
+		"returns a Conflict error when Nova answers 409 and the server is still shut down":                       {http.StatusConflict, fault.Conflict},
+		"returns an Auth error when Nova answers 403":                                                            {http.StatusForbidden, fault.Auth},
+		"returns an Invalid error when Nova answers 400":                                                         {http.StatusBadRequest, fault.Invalid},
+		"returns a Transient error when Nova answers 503, because the server may be starting nevertheless":       {http.StatusServiceUnavailable, fault.Transient},
+		"returns a RateLimited error when Nova answers 429, because Nova has then not started the server (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, i, _ := shutDown(t, 0)

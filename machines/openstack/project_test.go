@@ -40,7 +40,7 @@ func (b *bench) vanishes(m *v1alpha1.Machine) {
 	b.t.Errorf("not gone after 5 minutes: %v", last)
 }
 
-func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
+func TestDeletionOfAMachineWhoseCredentialsDoNotWork(t *testing.T) {
 	t.Parallel()
 	t.Run("releases the Machine's resources in its recorded project when its spec now names another project (F-17)", func(t *testing.T) {
 		b := newBench(t)
@@ -52,13 +52,13 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes the Machine when it has no resources and its spec never named the configured cloud's project (F-17)", func(t *testing.T) {
+	t.Run("removes a Machine without resources whose spec has always named another project than the configured cloud's (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)
 		b.vanishes(m)
 	})
-	t.Run("releases the Machine's resources with other credentials of the project when the Machine's own are revoked (F-17)", func(t *testing.T) {
+	t.Run("releases the Machine's resources with other credentials for the project when its own credentials are revoked (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("application", map[string]string{
 			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,

@@ -11,7 +11,7 @@ import (
 
 func TestDeletionOfAServerIsSentOncePerBackOff(t *testing.T) {
 	t.Parallel()
-	t.Run("the deletion is sent once per back-off, however often it is requested (MC-64)", func(t *testing.T) {
+	t.Run("the DELETE request is sent once per back-off, however often DeleteServer is called (MC-64)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		for range 100 {
@@ -34,7 +34,7 @@ func TestDeletionOfAServerIsSentOncePerBackOff(t *testing.T) {
 
 func TestStuckDeletionOfAServerIsForced(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]bool{"the fourth deletion is forced, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletions are repeated when the cloud refuses forced deletions": true} {
+	for name, refuse := range map[string]bool{"the fourth deletion request is a forced one, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletion requests are repeated when the cloud refuses forced ones": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
 			registry := prometheus.NewRegistry()

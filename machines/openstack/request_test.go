@@ -43,7 +43,7 @@ func TestServerRequest(t *testing.T) {
 		want  string
 		hints string
 	}{
-		"the request for a server whose spec has only zone and metadata has no other optional field (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
+		"when a spec sets only zone and metadata, the request for the server has no other optional field (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"i1","availability_zone":"z","config_drive":false,"user_data":"ZGF0YQ==",
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"a":"b","machine-uid":"u1","drover-cluster-id":"c1"}}}`, ""},
 		"the request for a server with all fields has boot volume, key, server group, tags and config drive (MC-40)": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
@@ -85,7 +85,7 @@ func TestPortRequest(t *testing.T) {
 	}{
 		"the request for a port in a subnet names the subnet (MC-42)": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1", SubnetID: "s1"}}, SecurityGroups: []string{"g"}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","fixed_ips":[{"subnet_id":"s1"}],"security_groups":["g"]}}`},
-		"the request for the second port has the owner tag and name of the second port": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
+		"the request for a Machine's second port has another network, name and owner tag than that for the first port": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
 			`{"port":{"network_id":"n2","name":"node-1-1","description":"drover c1 u1 1","security_groups":["g"]}}`},
 		"the request for a port without port security has no security groups": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},

@@ -14,7 +14,7 @@ import (
 
 func TestServerThatIsNotInTheProjectOfTheCredentials(t *testing.T) {
 	t.Parallel()
-	t.Run("a server that is recorded in another project does not count as gone, and nothing is released (F-15)", func(t *testing.T) {
+	t.Run("a server does not count as gone, and nothing is released, when the Machine's status records another project (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -50,7 +50,7 @@ func TestServerThatIsNotInTheProjectOfTheCredentials(t *testing.T) {
 		b.remove(b.synced(m))
 		b.nothingLeft()
 	})
-	t.Run("a server of a Machine without a recorded project does not count as gone (F-15)", func(t *testing.T) {
+	t.Run("a server does not count as gone when the Machine's status records no project (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		m.Spec.ProviderID = ptr.To("openstack:///11111111-0000-4000-8000-000000000001")
@@ -60,7 +60,7 @@ func TestServerThatIsNotInTheProjectOfTheCredentials(t *testing.T) {
 	})
 }
 
-func TestServerReturnsAfterAWrong404(t *testing.T) {
+func TestServerIsShownAgainAfterAWrong404(t *testing.T) {
 	t.Parallel()
 	t.Run("a server that counted as gone is shown again when a later complete list has it (F-19)", func(t *testing.T) {
 		b := newBench(t)

@@ -221,7 +221,7 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	}
 }
 
-func TestTheServerNamedInSpecProviderID(t *testing.T) {
+func TestServerWhoseIDIsInSpecProviderID(t *testing.T) {
 	t.Parallel()
 	for name, metadata := range map[string]map[string]string{
 		"is not changed when it has no owner tag, such as a server of a control plane (F-1)":             {},
@@ -242,7 +242,7 @@ func TestTheServerNamedInSpecProviderID(t *testing.T) {
 			}
 		})
 	}
-	t.Run("does not replace the Machine's own server (F-1)", func(t *testing.T) {
+	t.Run("does not take the place of the server that has the Machine's owner tag (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		thief := newMachine(t, "thief", seedFields())
 		_, own := b.active(thief)
@@ -259,7 +259,7 @@ func TestTheServerNamedInSpecProviderID(t *testing.T) {
 			t.Errorf("left %v, want %s alone", left, victim)
 		}
 	})
-	t.Run("is not requested from the cloud when drover refuses the provider ID because it has no UUID (F-20)", func(t *testing.T) {
+	t.Run("is never looked up in the cloud when the provider ID has no UUID, because drover refuses such an ID (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		for _, text := range []string{"openstack:///ab-1", "aws:///zone/i-1", "openstack:///../ports/11111111-0000-4000-8000-000000000001"} {
 			m := newMachine(t, "a", seedFields())
@@ -276,7 +276,7 @@ func TestTheServerNamedInSpecProviderID(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is the Machine's own server when the provider ID has that server's UUID in upper case (F-20)", func(t *testing.T) {
+	t.Run("is recognized as the Machine's own server even when the provider ID has the UUID in upper case (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)

@@ -174,7 +174,7 @@ func TestQuotaErrorsOfTheCloud(t *testing.T) {
 	}
 }
 
-func TestNoValidHostErrorIsShownWithTheCloudsText(t *testing.T) {
+func TestErrorOfAServerWithoutAValidHostIsShownWithNovasText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields().with("flavor", sim.MetaKubeImpossible)))
@@ -197,7 +197,7 @@ func TestNoValidHostErrorIsShownWithTheCloudsText(t *testing.T) {
 
 func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
 	t.Parallel()
-	t.Run("calls to Nova are still sent while Neutron is paused (CAPI-16)", func(t *testing.T) {
+	t.Run("calls to Nova are still sent while calls to Neutron wait for the end of Neutron's Retry-After (CAPI-16)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"30"}}, Times: 1})
@@ -253,7 +253,7 @@ func TestTokensAreRenewed(t *testing.T) {
 			t.Errorf("%d tokens", got)
 		}
 	})
-	t.Run("a call fails with an Auth error when it gets a 401 with the renewed token, too", func(t *testing.T) {
+	t.Run("a call fails with an Auth error when its repetition with the renewed token also gets a 401", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized})
@@ -265,7 +265,7 @@ func TestTokensAreRenewed(t *testing.T) {
 
 func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	t.Run("the group is created once for several Machines, even when drover restarts (MC-41)", func(t *testing.T) {
+	t.Run("one group is created for all Machines whose specs name none, even when drover restarts (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		spec := func() fields { return seedFields().with("securityGroups", nil) }
 		for _, name := range []string{"a", "b", "c"} {

@@ -10,7 +10,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
+func TestNothingIsCreatedTwiceAfterACrash(t *testing.T) {
 	t.Parallel()
 	// lists is how many list requests for ports and floating IPs follow the restart. One for each is the least. A port without a
 	// server costs a second list of ports. If that port is replaced and no floating IP is known, floating IPs are listed again, too.
@@ -18,7 +18,7 @@ func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 		name  string
 		lists int
 	}{{"EnsurePorts", 4}, {"EnsureFloatingIP", 3}, {"EnsureServer", 2}} {
-		t.Run("creates nothing twice when drover crashes after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
+		t.Run("no resource is created twice when drover crashes right after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)
@@ -52,7 +52,7 @@ func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestCrashBeforeTheListsShowTheServerCreatesNothingTwice(t *testing.T) {
+func TestNothingIsCreatedTwiceWhenDroverCrashesBeforeTheListsShowTheServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", fullFields())
@@ -181,10 +181,10 @@ func TestServerThatNoListShowsIsFoundByItsPort(t *testing.T) {
 	b.once(t)
 }
 
-func TestLostAnswerCreatesNothingTwice(t *testing.T) {
+func TestNothingIsCreatedTwiceAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
-		t.Run("creates one resource when the answer to "+c+" is lost (CAPI-19)", func(t *testing.T) {
+		t.Run("only one resource is created when the answer to "+c+" is lost (CAPI-19)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)
@@ -222,7 +222,7 @@ func TestCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testing.T) {
 	b.once(t)
 }
 
-func TestDeletionRemovesAFloatingIPWhoseCreateAnswerWasLost(t *testing.T) {
+func TestDeletionOfAMachineRemovesItsFloatingIPEvenAfterTheAnswerToTheCreateWasLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))

@@ -31,7 +31,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("addresses %v, floating IPs %+v", made.FixedIPs, all.FloatingIPs)
 		}
 	})
-	t.Run("the floating IP of a server whose create failed is deleted with the Machine (MC-51)", func(t *testing.T) {
+	t.Run("a floating IP is deleted with its Machine even when the create of the server failed (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusInternalServerError})
@@ -48,7 +48,7 @@ func TestFloatingIPs(t *testing.T) {
 
 func TestPortWithTheNameOfAMachinesPort(t *testing.T) {
 	t.Parallel()
-	t.Run("only the Machine's own port, which has its owner tag, is deleted with the Machine (MCM-107)", func(t *testing.T) {
+	t.Run("the port stays when the Machine is deleted, because it does not have the Machine's owner tag (MCM-107)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		type port struct {

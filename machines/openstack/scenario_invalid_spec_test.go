@@ -80,11 +80,11 @@ func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
 		"a spec with a boolean in quotes is refused":                                {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
 		"a spec with a wrong password is refused": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
 			fault.Auth, fault.CodeUnauthorized, []string{"Machine kube-system/bad: spec.providerSpec.value.cloudProviderSpec.password: signing in at", `as user "drover"`, "401"}},
-		"a spec with another endpoint and no credentials of its own is refused (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
+		"a spec with another endpoint than the configured cloud's and without credentials is refused (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
 			fault.Auth, fault.CodeCredentialsMissing, []string{".identityEndpoint:", "evil.example"}},
 		"a spec that references a missing Secret is refused (MC-11)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
 			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "creds"}},
-		"a spec that references a Secret in another namespace is refused (MC-12)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
+		"a spec that references a Secret in another namespace than the Machine's is refused (MC-12)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
 			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "namespace other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 	}{
 		"the error shows the kubectl command that grants access to a Secret in the Machine's namespace (F-44)": {
 			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
-		"for a Secret in a forbidden namespace, the error shows the flag and the kubectl command that allow it (F-44)": {
+		"for a Secret in a forbidden namespace, the error shows the flag and the kubectl command that allow reading it (F-44)": {
 			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {

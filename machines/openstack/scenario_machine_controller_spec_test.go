@@ -66,7 +66,7 @@ func TestReferencesToMissingKeysOfASecret(t *testing.T) {
 	})
 	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
 
-	t.Run("missing keys count as empty when only a way of signing in that is not used needs them (MC-11, F-37)", func(t *testing.T) {
+	t.Run("a missing key counts as empty when it belongs to a way of signing in that drover does not use (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
 		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
@@ -77,7 +77,7 @@ func TestReferencesToMissingKeysOfASecret(t *testing.T) {
 			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
 		}
 	})
-	t.Run("the way of signing in whose keys are complete is used when other ways lack keys (MC-11, F-37)", func(t *testing.T) {
+	t.Run("drover signs in by application credential when only the application credential has all its keys (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		b.active(newMachine(t, "b", fromSecret("application")))
 		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {

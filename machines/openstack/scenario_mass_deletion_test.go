@@ -52,7 +52,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == 3 && h == 0 })
 	})
-	t.Run("holds five lost servers out of ten, and releases nothing of them until an operator confirms", func(t *testing.T) {
+	t.Run("holds the loss of five servers out of ten, and releases none of their ports until an operator confirms the loss", func(t *testing.T) {
 		b := newBench(t, boot)
 		told := make(chan bool, 1)
 		word := false

@@ -80,7 +80,7 @@ func (b *bench) found(t *testing.T, m *v1alpha1.Machine) cloud.Instance {
 func TestDeletionOfAMachineWhoseReferencedObjectsAreGone(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"ConfigMap", "Secret", "Cluster", "MachineClass"} {
-		t.Run("deletes a server whose create answer was lost, although the Machine's "+lost+" is gone (F-17)", func(t *testing.T) {
+		t.Run("deletes a server although the answer to its create was lost and the Machine's "+lost+" is gone (F-17)", func(t *testing.T) {
 			b := newBench(t)
 			m, objects := b.referenced(t, "a")
 			api := b.withReferenced(t, objects)
@@ -139,7 +139,7 @@ func TestDeletionOfAMachineWhoseReferencedObjectsAreGone(t *testing.T) {
 
 func TestReleaseWhileACreateIsInDoubt(t *testing.T) {
 	t.Parallel()
-	t.Run("port and floating IP are kept while a server whose create answer was lost may use them (F-17)", func(t *testing.T) {
+	t.Run("port and floating IP are kept, because the server whose create is in doubt may exist and use them (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.SetListLag(10 * time.Second)
 		m := newMachine(t, "a", fullFields())
@@ -191,7 +191,7 @@ func TestDeletionOfAMachineInAnUnknownProject(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
-	t.Run("the Machine stays until drover has listed each project that it has credentials for (F-17)", func(t *testing.T) {
+	t.Run("the Machine stays until drover has listed the servers of all projects for which drover has credentials (F-17)", func(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 1000})
 		b.restart()
 		other := newMachine(t, "b", seedFields())
@@ -259,7 +259,7 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	}
 	const theirs, another = "https://one.example:5000", "https://two.example:5000"
 	first := claims(theirs, session(theirs))
-	t.Run("the first Keystone's connection is used before a second Keystone claims the project (F-15)", func(t *testing.T) {
+	t.Run("the connection to the first Keystone is used while no other Keystone claims the project (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != first {
 			t.Errorf("got %v", got)
 		}
@@ -272,7 +272,7 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	})
 	own := client.NormalEndpoint(b.options.Configured.IdentityEndpoint)
 	configured := claims(own, session(own))
-	t.Run("the configured cloud's connection is used when its Keystone also claims the project (F-15)", func(t *testing.T) {
+	t.Run("the configured cloud's connection is used when its Keystone is one of several that claim the project (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != configured {
 			t.Errorf("got %v", got)
 		}

@@ -76,7 +76,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 
 func TestNamesSimilarToTheValueOfASecretAreNotSuggested(t *testing.T) {
 	t.Parallel()
-	t.Run("no flavor is suggested for a name from a Secret (F-10)", func(t *testing.T) {
+	t.Run("no flavor is suggested when an unknown flavor name comes from a Secret (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"flavor": sim.MetaKubeFlavor + "x"})))
 		err := b.bringUp(newMachine(t, "a", seedFields().with("flavor", inSecret("kube-system", "values", "flavor"))))
@@ -106,9 +106,9 @@ func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
 func TestHiddenValuesInATextAreReplaced(t *testing.T) {
 	hidden := map[string]string{"30": "(size)", "secret-flavor": "(flavor)", "secret": "(other)", "": "(none)"}
 	for name, tc := range map[string]struct{ text, want string }{
-		"a hidden number is replaced, but not where it is part of a longer number (F-10)": {"rootDiskSizeGB is 30; raise it to 1300", "rootDiskSizeGB is (size); raise it to 1300"},
-		"the longer of two hidden values is replaced where both begin (F-10)":             {`flavor "secret-flavor" and secret`, `flavor "(flavor)" and (other)`},
-		"a text without hidden values is returned unchanged (F-10)":                       {"none of the values", "none of the values"},
+		"a hidden number is replaced, but not where it is part of a longer number (F-10)":         {"rootDiskSizeGB is 30; raise it to 1300", "rootDiskSizeGB is (size); raise it to 1300"},
+		"where one hidden value is the beginning of another, the longer value is replaced (F-10)": {`flavor "secret-flavor" and secret`, `flavor "(flavor)" and (other)`},
+		"a text without hidden values is returned unchanged (F-10)":                               {"none of the values", "none of the values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := client.Conceal(tc.text, hidden); got != tc.want {

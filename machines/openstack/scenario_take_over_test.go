@@ -190,7 +190,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("its own exists: %v, the other one: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
-	t.Run("a floating IP on another server is reported as left behind and not deleted, even if the annotation names it (F-3)", func(t *testing.T) {
+	t.Run("a floating IP on another server is reported as left behind, not deleted, even if the Machine's annotation names it (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
@@ -212,7 +212,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("a floating IP in the status is deleted after its server is gone, when admission policies guard the status (F-3)", func(t *testing.T) {
+	t.Run("after the server is gone, the floating IP in the Machine's status is deleted when admission policies guard the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, a := takeover(b)
 		i := b.synced(m)

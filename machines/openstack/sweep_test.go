@@ -122,7 +122,7 @@ func (w *tenants) held() held {
 }
 
 func TestUnusedStateIsRemoved(t *testing.T) {
-	t.Run("drover keeps no connection, project or goroutine of 200 users an hour after their last use (F-12)", func(t *testing.T) {
+	t.Run("an hour after 200 OpenStack users were last used, drover keeps no connection, project or goroutine for them (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }

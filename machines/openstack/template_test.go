@@ -27,11 +27,11 @@ func TestShapeReturnsTheCPUMemoryDiskAndZoneOfATemplate(t *testing.T) {
 	}
 }
 
-func TestTheProjectInWhichANewMachineWillBeCreated(t *testing.T) {
+func TestProjectInWhichTheServerOfANewMachineWillBeCreated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	t.Run("the project is known after one sign-in, even before the project has a Machine (F-17)", func(t *testing.T) {
+	t.Run("the project is returned after a single call, the sign-in, even when the project has no Machine yet (F-17)", func(t *testing.T) {
 		b.eventually("drover has signed in", func() bool { return b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)) != nil })
 		if got := b.calls(); got != b.calls("POST /auth/tokens") {
 			t.Errorf("%d calls, want only the sign-in", got)

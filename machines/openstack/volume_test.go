@@ -67,12 +67,12 @@ func TestVolumeOfADeletedServer(t *testing.T) {
 		volume *volume
 		want   volumeFate
 	}{
-		"counts as left behind when its status is available":                                                    {&volume{Status: "available"}, volumeLeft},
-		"counts as left behind when its status is error":                                                        {&volume{Status: "error"}, volumeLeft},
-		"counts as being deleted when its status is deleting":                                                   {&volume{Status: "deleting"}, volumeGoing},
-		"counts as being deleted when it is still attached to the deleted server":                               {attached("in-use", "own"), volumeGoing},
-		"counts as the volume of another server when it is attached to that server":                             {attached("in-use", "other"), volumeOfOther},
-		"counts as the volume of another server when it is attached to that server and its status is available": {attached("available", "other"), volumeOfOther},
+		"counts as left behind when its status is available":                                                           {&volume{Status: "available"}, volumeLeft},
+		"counts as left behind when its status is error":                                                               {&volume{Status: "error"}, volumeLeft},
+		"counts as being deleted when its status is deleting":                                                          {&volume{Status: "deleting"}, volumeGoing},
+		"counts as being deleted when it is still attached to the deleted server":                                      {attached("in-use", "own"), volumeGoing},
+		"counts as the volume of another server when it is attached to that server":                                    {attached("in-use", "other"), volumeOfOther},
+		"counts as the volume of another server when it is attached to that server, even when its status is available": {attached("available", "other"), volumeOfOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {

@@ -79,7 +79,7 @@ func machineOf(name, controller, pool string) *v1alpha1.Machine {
 	return m
 }
 
-func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
+func TestWhichObjectsAnOwnerClaimsAndReleases(t *testing.T) {
 	leaving := machineOf("leaving", "set", "b")
 	leaving.Finalizers, leaving.DeletionTimestamp = []string{"keep"}, new(metav1.Now())
 	dying := machineOf("dying", "", "a")
@@ -92,7 +92,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("claims its own objects, even when they are being deleted, and matching objects without a controller (MC-30)", func(t *testing.T) {
+	t.Run("claims matching objects that it owns or that have no controller, and its own objects that are being deleted (MC-30)", func(t *testing.T) {
 		if want := []string{"leaving", "own", "orphan", "returns"}; !slices.Equal(names, want) {
 			t.Errorf("Claim() = %v, want %v", names, want)
 		}
@@ -103,7 +103,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 			t.Errorf("owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
 		}
 	})
-	t.Run("becomes the controller of a matching object that has none, and removes the note of a former owner (MC-30)", func(t *testing.T) {
+	t.Run("becomes the controller of a matching object that has none, and removes the annotation that names a former owner (MC-30)", func(t *testing.T) {
 		for _, name := range []string{"orphan", "returns"} {
 			m := k.stored(t, name)
 			if _, recorded := m.Annotations[v1alpha1.AnnotationReleasedBy]; !metav1.IsControlledBy(m, k.set) || recorded {

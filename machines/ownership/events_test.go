@@ -36,7 +36,7 @@ func owned(kind, name string) *v1alpha1.Machine {
 	return m
 }
 
-func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
+func TestEventsOfAnObjectEnqueueItsOwners(t *testing.T) {
 	selector := func(pool string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
 	}
@@ -48,7 +48,7 @@ func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 		want        []string
 	}{
 		{name: "enqueues the owner of a new object", now: owned("Set", "x"), want: []string{"x"}},
-		{name: "enqueues no owner for an object whose controller has another kind", now: owned("Other", "x")},
+		{name: "enqueues no owner for an object whose controller is of a kind that the handler does not enqueue", now: owned("Other", "x")},
 		{name: "enqueues the owners whose selectors match an object without a controller", now: owned("", ""), want: []string{"fits"}},
 		{name: "enqueues no owner when the possible owners cannot be listed", now: owned("", ""), fails: true},
 		{name: "enqueues an owner only once when an update of the object does not change the owner", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
@@ -75,7 +75,7 @@ func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 	}
 }
 
-func TestADeletedObjectIsReportedOnlyWhenItsOwnerHasTheRightKind(t *testing.T) {
+func TestADeletedObjectEnqueuesItsOwnerOnlyWhenTheHandlerIsForTheOwnersKind(t *testing.T) {
 	var told []string
 	h := Events[*v1alpha1.Machine]{
 		Kind: "Set", Candidates: func(context.Context, string) ([]Candidate, error) { return nil, nil },

@@ -50,8 +50,8 @@ func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("reports a version of an object as outdated when the watch has shown another version last (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
-	t.Run("forgets a carried-out removal, unless the watch has shown a newer version of the set or deployment (F-5)", func(t *testing.T) {
+	t.Run("reports that a version of an object is current only when it is the last version that the watch has shown (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("forgets a removal that was carried out, but not when the watch has meanwhile shown a newer version (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)
@@ -62,7 +62,7 @@ func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
 		see(version("v", "5", "c"))
 		holds(t, version("v", "5"), true, "c")
 	})
-	t.Run("forgets an object that is gone (F-5)", func(t *testing.T) {
+	t.Run("forgets the removals of an object once the watch shows its deletion (F-5)", func(t *testing.T) {
 		watch.Delete(t.Context(), event.TypedDeleteEvent[D]{Object: version("v", "6")}, &woken{})
 		holds(t, version("v", "6"), true)
 		if len(r.seen) != 0 {

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestRetriesWaitAMinuteAtMost(t *testing.T) {
+func TestAFailedReconcileIsRetriedWithinAMinute(t *testing.T) {
 	retries := Retries()
 	for n := range 40 {
 		if wait := retries.When(reconcile.Request{}); wait <= 0 || wait > time.Minute {

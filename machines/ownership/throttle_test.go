@@ -17,11 +17,11 @@ func TestTheThrottleDelaysFrequentWritesOfAStatus(t *testing.T) {
 		after time.Duration
 		want  time.Duration
 	}{
-		{"allows the first write of a set's or deployment's status at once (F-57)", owner, 0, 0},
-		{"delays an owner's second write, 4 s after the first one, until the interval of 10 s is over (F-57)", owner, 4 * time.Second, 6 * time.Second},
-		{"allows another owner's first write at once (F-57)", other, 4 * time.Second, 0},
-		{"allows an owner's second write when the interval of 10 s is over (F-57)", owner, 10 * time.Second, 0},
-		{"delays an owner's third write, 1 s after the second one, until another interval of 10 s is over (F-57)", owner, 11 * time.Second, 9 * time.Second},
+		{"allows the first write of an object's status at once (F-57)", owner, 0, 0},
+		{"delays the second write of the same object's status, 4 s after the first, until the interval of 10 s is over (F-57)", owner, 4 * time.Second, 6 * time.Second},
+		{"allows the first write of another object's status at once (F-57)", other, 4 * time.Second, 0},
+		{"allows the second write of the object's status when the interval of 10 s is over (F-57)", owner, 10 * time.Second, 0},
+		{"delays the third write of the object's status, 1 s after the second, until another interval of 10 s is over (F-57)", owner, 11 * time.Second, 9 * time.Second},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if got := p.Left(step.owner, 10*time.Second, start.Add(step.after)); got != step.want {
@@ -29,7 +29,7 @@ func TestTheThrottleDelaysFrequentWritesOfAStatus(t *testing.T) {
 			}
 		})
 	}
-	t.Run("forgets an owner that is gone (F-57)", func(t *testing.T) {
+	t.Run("forgets the times of the writes of a deleted object (F-57)", func(t *testing.T) {
 		p.Forget(owner)
 		p.Forget(other)
 		if len(p.written) != 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestDifferencesBetweenTemplatesNameTheFields(t *testing.T) {
+func TestTheListOfDifferencesBetweenTwoTemplates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.MachineTemplateSpec)
 		want   []string
 	}{
-		"returns nothing for equal templates (MC-19)": {raw(strings.ReplaceAll(document, ",", " , ")), nil},
+		"is empty for equal templates (MC-19)": {raw(strings.ReplaceAll(document, ",", " , ")), nil},
 		"names a field of the provider spec with both values (MC-18)": {
 			raw(strings.ReplaceAll(document, "m1.small", "m1.large")),
 			[]string{"spec.providerSpec.value.cloudProviderSpec.flavor: m1.small → m1.large"},
@@ -26,7 +26,7 @@ func TestDifferencesBetweenTemplatesNameTheFields(t *testing.T) {
 			func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
 			[]string{"spec.versions.kubelet: 1.37.1 → 1.37.2"},
 		},
-		"counts an additional empty label as a difference (MC-18)": {
+		"names an additional label with an empty value (MC-18)": {
 			func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
 			[]string{`metadata.labels.x: not set → ""`},
 		},

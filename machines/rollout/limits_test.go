@@ -150,11 +150,11 @@ func TestLimitsOfARollout(t *testing.T) {
 		replicas           int32
 		want               limits
 	}{
-		"rounds maxSurge up and maxUnavailable down (MC-15)":                           {"25%", "25%", 10, limits{3, 2}},
-		"makes maxUnavailable 1 when maxSurge and maxUnavailable are 0 (MC-15, MCM-9)": {"0", "0", 3, limits{0, 1}},
-		"makes maxUnavailable 1 when the percentages round to 0 (CAPI-46)":             {"0%", "10%", 4, limits{0, 1}},
-		"limits maxUnavailable to the size (MC-15)":                                    {"0", "7", 3, limits{0, 3}},
-		"allows no unavailable Machine at size 0 (MC-15)":                              {"0", "1", 0, limits{0, 0}},
+		"rounds maxSurge up and maxUnavailable down (MC-15)":                               {"25%", "25%", 10, limits{3, 2}},
+		"raises maxUnavailable to 1 when maxSurge and maxUnavailable are 0 (MC-15, MCM-9)": {"0", "0", 3, limits{0, 1}},
+		"raises maxUnavailable to 1 when the percentages round to 0 (CAPI-46)":             {"0%", "10%", 4, limits{0, 1}},
+		"limits maxUnavailable to the size (MC-15)":                                        {"0", "7", 3, limits{0, 3}},
+		"allows no unavailable Machine at size 0 (MC-15)":                                  {"0", "1", 0, limits{0, 0}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -224,17 +224,17 @@ func TestATooLargeSizeIsRefusedOrCorrected(t *testing.T) {
 	})
 }
 
-func TestAnInvalidSpecIsRefused(t *testing.T) {
+func TestThePlannerChecksTheSpecOfADeployment(t *testing.T) {
 	tests := map[string]func(*v1alpha1.MachineDeployment){
-		"a selector that does not match the template's labels (MCM-1)": func(d *v1alpha1.MachineDeployment) { d.Spec.Selector.MatchLabels["x"] = "y" },
-		"an empty selector (MCM-1)":                                    func(d *v1alpha1.MachineDeployment) { d.Spec.Selector = metav1.LabelSelector{} },
-		"an unknown strategy (MCM-2)":                                  func(d *v1alpha1.MachineDeployment) { d.Spec.Strategy.Type = "Sideways" },
-		"a negative size (MC-2)":                                       func(d *v1alpha1.MachineDeployment) { n := int32(-1); d.Spec.Replicas = &n },
-		"a maxUnavailable of more than 100 % (MC-2)": func(d *v1alpha1.MachineDeployment) {
+		"refuses a deployment whose selector does not match the labels of its template (MCM-1)": func(d *v1alpha1.MachineDeployment) { d.Spec.Selector.MatchLabels["x"] = "y" },
+		"refuses a deployment with an empty selector (MCM-1)":                                   func(d *v1alpha1.MachineDeployment) { d.Spec.Selector = metav1.LabelSelector{} },
+		"refuses a deployment with an unknown strategy (MCM-2)":                                 func(d *v1alpha1.MachineDeployment) { d.Spec.Strategy.Type = "Sideways" },
+		"refuses a deployment with a negative size (MC-2)":                                      func(d *v1alpha1.MachineDeployment) { n := int32(-1); d.Spec.Replicas = &n },
+		"refuses a deployment with a maxUnavailable of more than 100 % (MC-2)": func(d *v1alpha1.MachineDeployment) {
 			v := intstr.Parse("101%")
 			d.Spec.Strategy.RollingUpdate.MaxUnavailable = &v
 		},
-		"a maxSurge that is not a number (MC-2)": func(d *v1alpha1.MachineDeployment) {
+		"refuses a deployment with a maxSurge that is not a number (MC-2)": func(d *v1alpha1.MachineDeployment) {
 			v := intstr.Parse("some")
 			d.Spec.Strategy.RollingUpdate.MaxSurge = &v
 		},

@@ -59,11 +59,11 @@ func TestDeletionOrderOfMachines(t *testing.T) {
 		removals []v1alpha1.Removal
 		want     []string
 	}{
-		"puts Machines in this order: in spec.removals, annotated, low priority, without a Node, NotReady, others (MC-36, MCM-26, MCM-28)": {
+		"puts Machines in the order: in spec.removals, annotated for deletion, low priority, no Node, NotReady, others (MC-36, MCM-26, MCM-28)": {
 			[]MachineFacts{fact("healthy", 1), fact("notready", 1, notReady), fact("nonode", 1, noNode), fact("low", 1, priority("1")), fact("marked", 1, marked), fact("listed", 1)},
 			"", []v1alpha1.Removal{{Name: "listed", UID: "listed"}},
 			[]string{"listed", "marked", "low", "nonode", "notready", "healthy"}},
-		"puts Ready but not yet available Machines after NotReady Machines, whatever the delete policy (MC-35, MC-36, F-32)": {
+		"puts a Ready, not yet available Machine after NotReady and before available ones, even under the policy Oldest (MC-35, MC-36, F-32)": {
 			[]MachineFacts{fact("oldest", 9), fact("young", 1, young), fact("notready", 2, notReady)}, v1alpha1.DeleteOldest, nil,
 			[]string{"notready", "young", "oldest"}},
 		"puts a failed Machine with a Node after those without a Node and before working ones (MC-36)":                   {[]MachineFacts{fact("a", 1), fact("b", 1, failed), fact("c", 1, noNode)}, "", nil, []string{"c", "b", "a"}},
@@ -74,7 +74,7 @@ func TestDeletionOrderOfMachines(t *testing.T) {
 		"puts a Machine without a creation time last under the delete policy Oldest (MC-35)":                             {[]MachineFacts{fact("none", 0, noBirth), fact("old", 9)}, v1alpha1.DeleteOldest, nil, []string{"old", "none"}},
 		"puts a Machine without a creation time first under the delete policy Newest (MC-35)":                            {[]MachineFacts{fact("old", 9), fact("none", 0, noBirth)}, v1alpha1.DeleteNewest, nil, []string{"none", "old"}},
 		"puts a Machine with the delete-machine annotation before a 400-day-old Machine under the policy Oldest (MC-36)": {[]MachineFacts{fact("ancient", 400*24), fact("marked", 1, marked)}, v1alpha1.DeleteOldest, nil, []string{"marked", "ancient"}},
-		"treats an unreadable priority as 3 (MCM-27)":                                                                    {[]MachineFacts{fact("b", 1), fact("a", 1, priority("high")), fact("c", 1, priority("4")), fact("d", 1, priority("2"))}, "", nil, []string{"d", "a", "b", "c"}},
+		"treats an unreadable priority as the default priority 3 (MCM-27)":                                               {[]MachineFacts{fact("b", 1), fact("a", 1, priority("high")), fact("c", 1, priority("4")), fact("d", 1, priority("2"))}, "", nil, []string{"d", "a", "b", "c"}},
 		"ignores an empty delete-machine annotation":                                                                     {[]MachineFacts{fact("b", 1, annotated(v1alpha1.AnnotationDeleteMachine, "")), fact("a", 1)}, "", nil, []string{"a", "b"}},
 		"leaves out Machines that are being deleted":                                                                     {[]MachineFacts{fact("a", 1, dying), fact("b", 1)}, "", nil, []string{"b"}},
 		"ignores a removal that has a Machine's name but another UID":                                                    {[]MachineFacts{fact("b", 1), fact("a", 1)}, "", []v1alpha1.Removal{{Name: "b", UID: "former"}}, []string{"a", "b"}},

@@ -88,7 +88,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes only the Machine that a removal names when a smaller size requires one deletion anyway (CA-C88)", func(t *testing.T) {
+	t.Run("when the size is lowered by one and a removal names a Machine, deletes only the named Machine (CA-C88)", func(t *testing.T) {
 		w, _ := whileOneDrains("there")
 		w.scale(2)
 		w.plan()

@@ -61,7 +61,7 @@ func TestWhichMachineReplacesADrainingMachine(t *testing.T) {
 		{name: "the replacement is the Machine that a surge created before the draining Machine was deleted", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
 		{name: "there is no replacement when all Machines of the same set were created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
 		{name: "two draining Machines of the old set have one replacement when a surge created only one Machine", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "a Machine that is as old as the draining Machine is not its replacement when the deletion is 90 minutes later", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "there is no replacement when the other Machines were created 80 minutes and more before the deletion", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
 		{name: "the replacement is a newer Machine, and not a Machine that is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "a draining Machine in spec.removals has no replacement", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
 		{name: "two draining Machines have two replacements", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
@@ -126,7 +126,7 @@ func TestAPlanNamesReplacementNodesOnlyForLongDrains(t *testing.T) {
 }
 
 func TestAPlanListsLeavingNodes(t *testing.T) {
-	t.Run("the plan lists as leaving the Nodes of Machines that are being deleted or in spec.removals (F-57)", func(t *testing.T) {
+	t.Run("the plan lists the Nodes of Machines that are being deleted or in spec.removals as leaving (F-57)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.aged(100, 90, 80, 70)
 		deleted, listed := w.machines[0], w.machines[1]

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRollbackRestoresATemplate(t *testing.T) {
+func TestTheRollbackAnnotationOfADeployment(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	limit := int32(10)
 	w.d.Spec.RevisionHistoryLimit = &limit
@@ -19,12 +19,12 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 	tests := map[string]struct {
 		asked, reason, template, says string
 	}{
-		"restores the named revision (MCM-18)":                                      {"2", ReasonRollback, "B", "from set"},
-		"restores the previous revision when revision 0 is named (MCM-18)":          {"0", ReasonRollback, "C", "from set"},
-		"changes nothing when the named revision has the current template (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
-		"refuses an unknown revision (MCM-18)":                                      {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
-		"refuses a revision that is a text (MCM-18)":                                {"last", ReasonRollbackNotFound, "", `is "last"`},
-		"refuses a negative revision (MCM-18)":                                      {"-1", ReasonRollbackNotFound, "", `is "-1"`},
+		"restores the template of the revision that the annotation names (MCM-18)":                      {"2", ReasonRollback, "B", "from set"},
+		"restores the template of the previous revision when the annotation names revision 0 (MCM-18)":  {"0", ReasonRollback, "C", "from set"},
+		"changes nothing when the revision that the annotation names has the current template (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
+		"refuses an unknown revision (MCM-18)":                                                          {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
+		"refuses a revision that is not a number (MCM-18)":                                              {"last", ReasonRollbackNotFound, "", `is "last"`},
+		"refuses a negative revision (MCM-18)":                                                          {"-1", ReasonRollbackNotFound, "", `is "-1"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the message names the previous revision when revision 0 is asked for (F-55)", func(t *testing.T) {
+	t.Run("when the annotation names revision 0, the message names the previous revision by its number (F-55)", func(t *testing.T) {
 		d := w.d.DeepCopy()
 		d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		if p := Rollback(d, w.snapshot().Sets); !strings.Contains(p.Message, "template of revision 3,") {
@@ -61,7 +61,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			t.Errorf("Rollback() = %+v", p)
 		}
 	})
-	t.Run("does nothing without the rollback annotation", func(t *testing.T) {
+	t.Run("causes no rollback when the annotation is missing", func(t *testing.T) {
 		if p := Rollback(w.d, w.snapshot().Sets); p != nil {
 			t.Errorf("Rollback() = %+v", p)
 		}

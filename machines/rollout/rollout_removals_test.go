@@ -82,7 +82,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 3, 1, 2, 0)
 	})
-	t.Run("a size raised from 4 to 5 adds only one server while Machines that the rollout removed still drain (MC-17, MCM-7, F-33)", func(t *testing.T) {
+	t.Run("when the size is raised from 4 to 5, only one server is created while Machines that the rollout removed drain (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		w.expect(t, 2, 2, 0, 0)
 		w.scale(5)
@@ -91,7 +91,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 	})
 }
 
-func TestDrainingMachinesThatARolloutRemovedStillCount(t *testing.T) {
+func TestMachinesThatARolloutRemovedCountInTheMaximumWhileTheyDrain(t *testing.T) {
 	for name, change := range map[string]func(*simulation){
 		"no server beyond replicas plus surge is created after a pause of the deployment (MC-17, F-33)":           func(w *simulation) { w.d.Spec.Paused = true },
 		"no server beyond replicas plus surge is created after a change back to the first template (MC-17, F-33)": func(w *simulation) { w.template("A") },
@@ -108,7 +108,7 @@ func TestDrainingMachinesThatARolloutRemovedStillCount(t *testing.T) {
 			}
 		})
 	}
-	t.Run("spec.rolloutRemovals is written with a set's size, and the next write drops entries of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
+	t.Run("the write that lowers a set's size adds entries to spec.rolloutRemovals, the next drops those of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestDrainingMachinesThatARolloutRemovedStillCount(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("Machines being deleted count as removed by the rollout when an older drover wrote no spec.rolloutRemovals (MC-17, F-33)", func(t *testing.T) {
+	t.Run("Machines that are being deleted count as removed by the rollout when an older drover wrote no spec.rolloutRemovals (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)

@@ -18,7 +18,7 @@ func TestFieldsThatAClientDroppedAreRestored(t *testing.T) {
 			t.Errorf("Compute() = %+v, %v", p, err)
 		}
 	})
-	t.Run("restores a removal that the deployment lacks from the set that has it, and keeps the deployment's size (F-5)", func(t *testing.T) {
+	t.Run("restores a removal that a client dropped from the deployment when a set has it, and keeps the deployment's size (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()

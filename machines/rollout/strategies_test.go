@@ -8,7 +8,7 @@ import (
 )
 
 func TestASmallerSizeUnderOnDelete(t *testing.T) {
-	t.Run("a size lowered from 12 to 6 removes 6 of 9 Machines with the old template, and none of 3 current Machines (MC-28, F-30)", func(t *testing.T) {
+	t.Run("when the size is lowered from 12 to 6, 6 of the 9 old Machines are deleted, and none of the 3 current ones (MC-28, F-30)", func(t *testing.T) {
 		w := settled(shape{12, "1", "0"})
 		w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		w.template("B")

@@ -63,13 +63,13 @@ func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 		})
 	}
 	others := map[string]change{
-		"a template that differs in the flavor causes a rollout (MC-18)":                   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
-		"a template that differs in an additional empty tag causes a rollout (MC-18)":      raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
-		"a template that differs in a field with the value false causes a rollout (MC-18)": raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","trustDevicePath":false}}`),
-		"a template that differs in the kubelet version causes a rollout (MC-18)":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
-		"a template that differs in a label causes a rollout (MC-18)":                      func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
-		"a template that differs in an annotation causes a rollout (MC-18)":                func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Annotations = map[string]string{"x": "y"} },
-		"a template that differs in an empty node label causes a rollout (MC-18)":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.Labels = map[string]string{"role": ""} },
+		"a template that differs in the flavor causes a rollout (MC-18)":                                   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
+		"a template that differs in an additional empty tag causes a rollout (MC-18)":                      raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
+		"a template that differs in an additional field with the value false causes a rollout (MC-18)":     raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","trustDevicePath":false}}`),
+		"a template that differs in the kubelet version causes a rollout (MC-18)":                          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
+		"a template that differs in a label causes a rollout (MC-18)":                                      func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
+		"a template that differs in an annotation causes a rollout (MC-18)":                                func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Annotations = map[string]string{"x": "y"} },
+		"a template that differs in an additional node label with an empty value causes a rollout (MC-18)": func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.Labels = map[string]string{"role": ""} },
 		"a template that differs in a taint causes a rollout (MC-18)": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}}
 		},

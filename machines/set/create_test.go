@@ -53,7 +53,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 			t.Errorf("%d Machines are expected after the lookup, want 0", n)
 		}
 	})
-	t.Run("before its first create, a new leader counts the previous leader's Machine although its cache lacks it (CAPI-20)", func(t *testing.T) {
+	t.Run("a new leader whose cache lacks a Machine of the previous leader counts that Machine before it creates others (CAPI-20)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		wanted := testSet(2)
 		for _, o := range []client.Object{wanted, newMachine(wanted, "early")} {
@@ -107,7 +107,7 @@ func TestWhatANewMachineTakesFromItsTemplate(t *testing.T) {
 			t.Errorf("the provider ID is %s", *m.Spec.ProviderID)
 		}
 	})
-	t.Run("the Machine has no annotation that requests its replacement, because replacements would not end (CAPI-50)", func(t *testing.T) {
+	t.Run("the Machine has no annotation that requests its replacement, because each replacement would be replaced again (CAPI-50)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.Template.Metadata.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true", v1alpha1.AnnotationReplaceCAPI: ""}
 		if m := newMachine(set, "abcde"); len(m.Annotations) != 0 {

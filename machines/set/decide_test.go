@@ -25,10 +25,10 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 		"creates the Machines that are missing (MC-32)":                             {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
 		"creates a replacement while a Machine is being deleted (MC-33)":            {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
 		"deletes the Machine without a Node first (MC-36)":                          {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
-		"deletes a Machine in spec.removals and creates none for it (CA-C88)":       {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
+		"deletes a Machine in spec.removals, and creates no replacement (CA-C88)":   {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
 		"replaces a Machine in spec.removals when the size is unchanged (MCM-30)":   {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
 		"ignores a Machine in spec.removals that is being deleted already (CA-C68)": {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
-		"deletes a Machine in spec.rolloutRemovals, and creates none for it (MC-17, F-33)": {func() *v1alpha1.MachineSet {
+		"deletes a Machine in spec.rolloutRemovals, and creates no replacement (MC-17, F-33)": {func() *v1alpha1.MachineSet {
 			s := testSet(1)
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: "a", UID: "a"}}
 			return s
@@ -97,14 +97,14 @@ func TestASizeThatAClientRemovedFromTheSpecIsRestoredAsTheNumberOfMachines(t *te
 
 func TestHowManyMachinesASetCreatesWhenItHasReleasedOthers(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"a new set creates all its Machines (MCM-35)":                                                                       {100, 100, 0, 100},
-		"a set that has released each of its Machines once creates all of them again (MCM-35)":                              {100, 100, 100, 100},
-		"a set of size 1 that has released 11 Machines, just below the runaway limit, creates another (MCM-35)":             {1, 1, 11, 1},
-		"a set of size 1 that has released 12 Machines, the runaway limit, creates no other (MCM-35)":                       {1, 1, 12, 0},
-		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":             {1, 1, 50, 0},
-		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                 {20, 20, 45, 5},
-		"a set of size 1 that has released three Machines creates another (MCM-35)":                                         {1, 1, 3, 1},
-		"a set creates its missing Machines when they bring living and released ones exactly to the runaway limit (MCM-35)": {2, 10, 20, 2},
+		"a new set creates all its Machines (MCM-35)":                                                                             {100, 100, 0, 100},
+		"a set that has released each of its Machines once creates all of them again (MCM-35)":                                    {100, 100, 100, 100},
+		"a set of size 1 that has released 11 Machines, one below the runaway limit, creates its missing Machine (MCM-35)":        {1, 1, 11, 1},
+		"a set of size 1 that has released 12 Machines, as many as the runaway limit, creates none (MCM-35)":                      {1, 1, 12, 0},
+		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":                   {1, 1, 50, 0},
+		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                       {20, 20, 45, 5},
+		"a set of size 1 that has released three Machines creates its missing Machine (MCM-35)":                                   {1, 1, 3, 1},
+		"a set creates its missing Machines when its living and released Machines then number exactly the runaway limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)

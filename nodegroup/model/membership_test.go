@@ -36,20 +36,20 @@ func TestWhichGroupANodeBelongsTo(t *testing.T) {
 		node membership.Node
 		want string
 	}{
-		{"a node belongs to a group by its provider ID (CA-C25)", pools.Asked(n), id},
-		{"a node without labels belongs to a group by its provider ID alone (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
+		{"a node with a Machine's provider ID belongs to the Machine's group (CA-C25)", pools.Asked(n), id},
+		{"a request with only a node's provider ID finds the group of the node's Machine (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
 		{"a node whose provider ID has a region belongs to the group of a Machine whose provider ID has none (CA-C25)", pools.Asked(regional), id},
-		{"a provider ID without a region belongs to the group of a Machine whose Node's provider ID has one (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
-		{"a node of a second group belongs to the second group (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
-		{"a node without a provider ID belongs to a group by its name in a Machine's nodeRef (CA-C26)", pools.Asked(bareNode), id},
-		{"a node belongs to a group by its owner label (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
-		{"a node belongs to a group by the annotation with its Machine's name (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
+		{"a request with a provider ID without a region finds the group of a Machine whose node's provider ID has a region (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
+		{"a node with the provider ID of a second group's Machine belongs to the second group (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
+		{"a node without a provider ID belongs to the group of the Machine whose nodeRef names the node (CA-C26)", pools.Asked(bareNode), id},
+		{"a node with a Machine's owner label belongs to the Machine's group (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
+		{"a node with an annotation that names a Machine belongs to the Machine's group (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
 		{"a control plane node belongs to no group (CA-C27)", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
 		{"a node of another cloud belongs to no group (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
 		{"a node with the name of a Machine but another server's provider ID belongs to no group (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
 		{"a node belongs to no group when its provider ID is of another cloud and ends with a Machine's server ID (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
 		{"a node whose provider ID is in capital letters belongs to the group of its Machine (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
-		{"a node without any field belongs to no group (CA-C27)", membership.Node{}, ""},
+		{"a request without any field of a node finds no group (CA-C27)", membership.Node{}, ""},
 		{"the placeholder of a Machine belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
 		{"the placeholder of a Machine that is gone belongs to the group in the placeholder's ID (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
 		{"the placeholder of a Machine that has its node now belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
@@ -61,7 +61,7 @@ func TestWhichGroupANodeBelongsTo(t *testing.T) {
 		{"the node of a Machine that is being deleted belongs to no group (CA-C31)", pools.Asked(goingNode), ""},
 		{"a node with the owner label of a Machine that is being deleted belongs to no group (CA-C31)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
 		{"the node of a Machine that is listed for removal belongs to no group (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
-		{"a second Node of the same server belongs to the server's group (CA-C33)", pools.Asked(twin), id},
+		{"a second Node with the provider ID of a Machine's server belongs to the Machine's group (CA-C33)", pools.Asked(twin), id},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
@@ -103,7 +103,7 @@ func TestSurplusMachinesAreHiddenFromTheAutoscaler(t *testing.T) {
 			p.Node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
 			return p
 		}, "a-2"},
-		{"when one of two Machines without a node is surplus, the Machine without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"a Machine without a server is hidden rather than a Machine with a server when one of the two is surplus (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Machine("a-1", pools.WithServer)
 			p.Machine("a-2")
@@ -152,18 +152,18 @@ func TestWhichDeploymentsAreListedAsNodeGroups(t *testing.T) {
 		change func(d *v1alpha1.MachineDeployment)
 		listed bool
 	}{
-		{"a deployment with both bounds is listed", func(*v1alpha1.MachineDeployment) {}, true},
+		{"a deployment with a minimum and a maximum is listed", func(*v1alpha1.MachineDeployment) {}, true},
 		{"a deployment without a maximum is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
 		{"a deployment with a maximum of 0 is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations[v1alpha1.AnnotationsMinSize[0]], d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "0", "0"
 		}, false},
 		{"a deployment whose minimum is above its maximum is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
-		{"a deployment with a bound that is not a number is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
+		{"a deployment whose maximum is not a number is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
 		{"a deployment without a minimum is listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
 		{"a deployment that is being deleted is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
-		{"a deployment that is paused by annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
-		{"a deployment that is paused by Cluster API's annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
-		{"a deployment whose pause annotation has the value false is paused, too, and not listed (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
+		{"a deployment with drover's pause annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
+		{"a deployment with Cluster API's pause annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
+		{"a deployment with a pause annotation is not listed even when the annotation's value is false (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
 		{"a deployment with spec.paused, which only stops rollouts, is listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// FuzzASnapshotBreaksNoInvariantWithAnyAnnotation puts arbitrary text into the annotations of a group: the snapshot must break no
-// invariant, durations in the options must be above zero, and nothing may panic.
-func FuzzASnapshotBreaksNoInvariantWithAnyAnnotation(f *testing.F) {
+// FuzzNoAnnotationOfAGroupMakesASnapshotBreakAnInvariant puts arbitrary text into the annotations of a group: the snapshot must
+// break no invariant, durations in the options must be above zero, and nothing may panic.
+func FuzzNoAnnotationOfAGroupMakesASnapshotBreakAnInvariant(f *testing.F) {
 	f.Add(v1alpha1.AnnotationsMaxSize[0], "5")
 	f.Add(v1alpha1.AnnotationsMinSize[1], "99999999999999999999")
 	f.Add(v1alpha1.AnnotationOptions+"scaledownunneededtime", "-1h")

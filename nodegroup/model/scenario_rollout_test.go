@@ -52,7 +52,7 @@ func surging(r *rapid.T) (*pools.World, *pools.Pool, *v1alpha1.MachineSet) {
 
 func TestAMachineIsHiddenBeforeTheRolloutRemovesIt(t *testing.T) {
 	taken := 0
-	t.Run("a group has as many visible nodes as its size, and none that the rollout will remove next (CA-C32)", func(t *testing.T) {
+	t.Run("as many nodes are visible as the group's size says, and none that the rollout removes next (CA-C32)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w, p, old := surging(r)
 			s := build(w, Discovery{})

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestWhenTheErrorsOfServersThatFailAreShown(t *testing.T) {
+func TestWhenTheAutoscalerSeesTheErrorOfAFailedServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures int32
 		code     string
@@ -80,14 +80,14 @@ func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the error is not shown for a Machine that is created after the back-off", func(t *testing.T) {
+	t.Run("the error is not shown for a Machine that is created when the back-off is over", func(t *testing.T) {
 		p.Machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(time.Minute)) })
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
 		if got := shown(snapshotOf(t, w).Apply(nil, pools.Noon.Add(time.Minute))); got != pools.MachineID(p, "a-2")+" " {
 			t.Errorf("the error is shown for %q", got)
 		}
 	})
-	t.Run("the error is no longer shown when the status has no back-off any more (CA-C49)", func(t *testing.T) {
+	t.Run("the error is no longer shown once the back-off is removed from the deployment's status (CA-C49)", func(t *testing.T) {
 		p.Deployment.Status.Backoffs = nil
 		if got := shown(snapshotOf(t, w)); got != "" {
 			t.Errorf("it is shown still for %q", got)

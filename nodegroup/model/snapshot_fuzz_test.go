@@ -101,9 +101,9 @@ func TestTheMemoryOfASnapshotDoesNotDependOnTheSize(t *testing.T) {
 	}
 }
 
-func TestTheAnswerForAVeryLargeGroupIsBounded(t *testing.T) {
+func TestTheListOfInstancesOfAVeryLargeGroupIsLimited(t *testing.T) {
 	const limit = 4 << 20
-	t.Run("a group with 100,000 replicas and one Machine shows as many placeholders as fit into 4 MiB (F-29, CA-C55)", func(t *testing.T) {
+	t.Run("the list for 100,000 replicas and one Machine has as many placeholders as fit into 4 MiB (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		p.Node("general-purpose-1")
@@ -112,7 +112,7 @@ func TestTheAnswerForAVeryLargeGroupIsBounded(t *testing.T) {
 			t.Errorf("%d instances with %d bytes, the first %+v", len(list), size, list[:2])
 		}
 	})
-	t.Run("a group with 100,000 Machines shows all Machines without a node, and as many nodes as fit into 4 MiB (F-29, CA-C55)", func(t *testing.T) {
+	t.Run("the list for 100,000 Machines has all Machines without a node, and as many nodes as fit into 4 MiB (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		for i := range v1alpha1.MaxReplicas - 10 {

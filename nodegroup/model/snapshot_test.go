@@ -179,7 +179,7 @@ func (c *churn) everything(d Discovery) *Snapshot {
 // TestASnapshotDoesNotDependOnTheOrderOfEvents checks that a snapshot that was updated event by event equals one that is built
 // from all objects.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
-	t.Run("a snapshot updated event by event equals one built from scratch, even when events are late or lost (CA-C115)", func(t *testing.T) {
+	t.Run("a snapshot that is updated event by event equals a snapshot that is built from all objects at once (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
@@ -224,7 +224,7 @@ func TestTwoNodesWithTheSameProviderID(t *testing.T) {
 	if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || got[1].ID != pools.MachineID(p, "a-2") {
 		t.Errorf("CA-C40 the instances are %v", got)
 	}
-	t.Run("the provider ID is shown for the second Machine once the first Machine is deleted", func(t *testing.T) {
+	t.Run("the provider ID is listed for the second node's Machine once the first node's Machine is deleted", func(t *testing.T) {
 		s := s.Apply([]membership.Event{{Object: first, Gone: true}}, pools.Noon)
 		if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || s.flaw != nil {
 			t.Errorf("the instances are %v, %v", got, s.flaw)

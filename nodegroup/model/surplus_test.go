@@ -63,8 +63,8 @@ func (c *crowd) change() membership.Event {
 	return membership.Event{Object: m}
 }
 
-func TestSurplusMachinesAfterEventsAreThoseOfANewSnapshot(t *testing.T) {
-	t.Run("a snapshot updated event by event hides the same surplus Machines as one built from scratch (CA-C32, CA-C115)", func(t *testing.T) {
+func TestSurplusMachinesDoNotDependOnHowASnapshotWasBuilt(t *testing.T) {
+	t.Run("a snapshot that is updated event by event hides the same surplus Machines as one that is built at once (CA-C32, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			c := &crowd{T: r, world: w, pool: w.Pool("a", 20, 0, 50)}

@@ -90,10 +90,10 @@ func TestWhichGroupGrowsInAScaleUp(t *testing.T) {
 		"the second group grows when the first group is at its maximum":                         {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
 		"no group grows for a pod that is larger than any node":                                 {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
 		"a group does not grow for a pod that does not tolerate the taint of the group's nodes": {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
-		"the group that matches the node selector grows":                                        {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
-		"the group with smaller nodes grows when either group would need one node":              {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"the group whose nodes match the pod's node selector grows":                             {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
+		"the group with smaller nodes grows when one node of either group is enough":            {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
 		"a group without a template does not grow":                                              {View{Groups: []GroupView{noTemplate}, Pending: podsOf(1, "1")}, ""},
-		"the group grows only by the nodes for the pods that do not fit on ready nodes": {
+		"the group grows only for the pods that do not fit on ready nodes": {
 			View{Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{readyOf("n1", "a")}, Pending: podsOf(3, "1")}, "a+1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,14 +146,14 @@ func TestWhichNodesAreUnneeded(t *testing.T) {
 		want     []string
 	}{
 		"an empty node is unneeded": {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
-		"only as many nodes are unneeded as their group has above its minimum":                 {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"only as many nodes of a group are unneeded as the group has above its minimum":        {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
 		"no node is unneeded when removals in progress already bring its group to the minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
 		"a node whose utilization is above the threshold is needed":                            {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
 		"a node is unneeded when its pods fit on another node":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
 		"a node is needed when its pods fit nowhere else":                                      {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
 		"a node is needed when it runs a pod without a controller":                             {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
 		"a node with the annotation scale-down-disabled is needed":                             {[]NodeView{disabled}, 0, 0, nil, nil},
-		"a node on which a pending pod fits is needed":                                         {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
+		"a node is needed when a pending pod fits on the node":                                 {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
 		"a node without a group is never unneeded":                                             {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestAnInstanceIsUnregisteredWhenNoNodeHasExactlyItsProviderID(t *testing.T)
 	}
 }
 
-func TestTheTimeoutOfAnInstanceWithoutANodeRestartsAfterTheInstanceWasNotListed(t *testing.T) {
+func TestTheTimeoutOfAnInstanceWithoutANodeStartsAgainWhenTheInstanceIsListedAgain(t *testing.T) {
 	g := groupNamed("a", 0, 2, 9)
 	g.Instances = []Instance{{ID: "x", State: proto.InstanceStatus_instanceCreating}}
 	v := &View{Now: start, Groups: []GroupView{g}}
@@ -214,7 +214,7 @@ func TestTheTimeoutOfAnInstanceWithoutANodeRestartsAfterTheInstanceWasNotListed(
 	}
 }
 
-func TestTooManyUnreadyNodesStopScaling(t *testing.T) {
+func TestHowManyUnreadyNodesStopScaling(t *testing.T) {
 	nodes := func(ready, unready int) (out []NodeView) {
 		for i := range ready + unready {
 			n := readyOf(fmt.Sprint(i), "a")
@@ -229,9 +229,9 @@ func TestTooManyUnreadyNodesStopScaling(t *testing.T) {
 		ready, unready int
 		want           bool
 	}{
-		"scaling continues with three unready nodes of three": {0, 3, true},
-		"scaling stops with four unready nodes of five":       {1, 4, false},
-		"scaling continues with four unready nodes of twelve": {8, 4, true},
+		"scaling continues when all three nodes are unready, because three unready nodes are tolerated": {0, 3, true},
+		"scaling stops when four of five nodes are unready, which is more than 45 %":                    {1, 4, false},
+		"scaling continues when four of twelve nodes are unready, which is less than 45 %":              {8, 4, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := healthy(&View{Now: start.Add(time.Hour), Nodes: nodes(c.ready, c.unready)}); got != c.want {

@@ -40,7 +40,7 @@ func TestDroverRecoversFromRandomFaults(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("in random world %d, no busy node is deleted unless DeleteNodes names it, and the size meets the demand at the end (CA-C114)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("in the simulated random world %d, busy nodes are deleted only when DeleteNodes names them, and the size finally meets the demand (CA-C114)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.faults(rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
@@ -94,7 +94,7 @@ func TestOneNodeIsRequestedForEachPodDuringSlowStarts(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("in random world %d, the size never exceeds the largest number of pods (F-47, F-48)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("in the simulated random world %d, the size never exceeds the largest number of pods (F-47, F-48)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.slowStarts(rand.New(rand.NewPCG(seed, 13))) })
 		})
 	}

@@ -35,7 +35,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 
 func TestNodesThatAreNeverInitialized(t *testing.T) {
 	t.Parallel()
-	t.Run("the autoscaler does not request nodes without end, and working nodes stay (F-47)", func(t *testing.T) {
+	t.Run("the autoscaler requests only a limited number of nodes, and working nodes stay (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.controller.dead = true
@@ -63,8 +63,8 @@ func TestNodesThatAreNeverInitialized(t *testing.T) {
 		})
 	})
 	for name, early := range map[string]bool{
-		"a rollout keeps the three pods of its group running while new nodes are not initialized (F-47)":   false,
-		"a rollout stops pods when the startup taint is removed before the new node is initialized (F-47)": true,
+		"a rollout keeps the three pods of its group running while new nodes are not initialized (F-47)":              false,
+		"a rollout evicts pods too early when the startup taint is removed before the new node is initialized (F-47)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

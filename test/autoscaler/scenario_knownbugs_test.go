@@ -149,7 +149,7 @@ func TestScaleUpsDuringFailedCalls(t *testing.T) {
 
 func TestScalingWhenResponsesAreLostOrCallsFail(t *testing.T) {
 	t.Parallel()
-	t.Run("the autoscaler repeats a scale-up in another group when the response is lost, and removes the excess (CA-C62)", func(t *testing.T) {
+	t.Run("when the response to a scale-up is lost, the autoscaler scales up another group too, and removes the excess nodes later (CA-C62)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.pool(pool{name: "b"}, 0, 0, 10)
@@ -173,7 +173,7 @@ func TestScalingWhenResponsesAreLostOrCallsFail(t *testing.T) {
 			w.neverAbove(7)
 		})
 	})
-	t.Run("a node is removed once although the response to its removal is lost (CA-C12, CA-C67, CA-C77)", func(t *testing.T) {
+	t.Run("a node is removed only once although the response to its removal is lost (CA-C12, CA-C67, CA-C77)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.wire.faulty(func(m string, n int) outcome {

@@ -90,7 +90,7 @@ func TestOneMethodThatFailsForLong(t *testing.T) {
 		"Refresh": 5, "NodeGroups": 7, "NodeGroupForNode": 7, "NodeGroupTargetSize": 5, "NodeGroupNodes": 5,
 		"NodeGroupGetOptions": 7, "NodeGroupTemplateNodeInfo": 5, "NodeGroupDeleteNodes": 5, "NodeGroupDecreaseTargetSize": 5,
 	}) {
-		t.Run("the size meets the demand after "+method+" has failed for long during scaling (CA-C114)", func(t *testing.T) {
+		t.Run("the size meets the demand after "+method+" has failed for 40 minutes during scaling (CA-C114)", func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{boot: 3 * time.Minute, lost: func(n int) bool { return n == 5 }})
 				p.pods = 5

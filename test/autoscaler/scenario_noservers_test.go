@@ -16,7 +16,7 @@ func lostFrom(first int) func(n int) bool { return func(n int) bool { return n >
 
 func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
-	t.Run("when one of four new servers never becomes a node, at most its replica is removed, and no registered node (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
+	t.Run("when one of four new servers never becomes a node, at most that server's replica is removed, and no registered node (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})

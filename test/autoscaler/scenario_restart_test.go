@@ -102,7 +102,7 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 		"no request is lost when a replica with late watches takes over between IncreaseSize and the autoscaler's next loop (CA-C36, CA-C58)":   {"NodeGroupIncreaseSize", 2 * time.Second, true},
 		"no request is lost in a failover between the calls DeleteNodes and TargetSize (CA-C76)":                                                {"NodeGroupDeleteNodes", time.Second, false},
 		"no request is lost in a failover between the call DeleteNodes and the autoscaler's next loop, which follows at once (CA-C76)":          {"NodeGroupDeleteNodes", 2 * time.Second, true},
-		"no request is lost in a failover before the autoscaler's next call (CA-C06)":                                                           {"", time.Second, true},
+		"no request is lost in a failover before the autoscaler's next call, whichever it is (CA-C06)":                                          {"", time.Second, true},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

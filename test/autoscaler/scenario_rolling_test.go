@@ -137,7 +137,7 @@ func (w *world) deleteOld(p *pool) {
 
 func TestUsersAndTheAutoscalerChangeTheSameGroup(t *testing.T) {
 	t.Parallel()
-	t.Run("after a user has lowered the size, draining nodes do not count in it, so two new pods add exactly two nodes (CA-C31, CA-C32)", func(t *testing.T) {
+	t.Run("after a user has lowered the size, draining nodes no longer count in the size, so two new pods add exactly two nodes (CA-C31, CA-C32)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 4 * time.Minute, drain: time.Hour})
 			p.pods = 5

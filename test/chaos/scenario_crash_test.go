@@ -69,7 +69,7 @@ func (c crashes) test(t *testing.T) {
 			due = slices.Contains(focus, p)
 		}
 		if *crash == i || *crash < 0 && due {
-			t.Run(fmt.Sprintf("drover survives crash number %d, which is %s", i, p), func(t *testing.T) { c.one(t, i, p) })
+			t.Run(fmt.Sprintf("drover recovers from a crash %s (crash number %d)", p, i), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}
 }

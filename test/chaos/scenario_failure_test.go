@@ -54,7 +54,7 @@ func (f failures) test(t *testing.T) {
 			i := n
 			n++
 			if *failure == i || *failure < 0 && (i+int(f.seed))%f.scenario.Stride(*failureStride) == 0 {
-				t.Run(fmt.Sprintf("drover survives failure number %d, of the call %s #%d: %s", i, p.Call, p.Nth, how.Name), func(t *testing.T) { f.one(t, i, p, how, clean) })
+				t.Run(fmt.Sprintf("drover survives failure number %d (%s) of the call %s #%d", i, how.Name, p.Call, p.Nth), func(t *testing.T) { f.one(t, i, p, how, clean) })
 			}
 		}
 	}

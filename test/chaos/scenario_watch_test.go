@@ -55,7 +55,7 @@ func (w watches) test(t *testing.T) {
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("drover survives disturbance number %d, the watch of %s is %s from change %d on", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, disturbed, clean) })
+					t.Run(fmt.Sprintf("drover survives disturbance number %d: the watch of %s is %s from change %d on", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}

@@ -41,7 +41,7 @@ func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
 		ScaleDownUnneededTime: 2 * time.Second, ScaleDownDelayAfterAdd: time.Second,
 	}})
-	t.Run("the number of nodes stays within maxSurge and maxUnavailable, and DeleteNodes removes the nodes that it names (MC-16, MC-17, MCM-7 MCM-8, CA-C80, CA-C88)", func(t *testing.T) { rolloutWhileScaled(t, s) })
+	t.Run("the number of nodes stays within maxSurge and maxUnavailable, and DeleteNodes removes the nodes that it names (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", func(t *testing.T) { rolloutWhileScaled(t, s) })
 	t.Run("drover serves the plans of the rollout at /plans, and computing a plan again yields the same plan", func(t *testing.T) { plansAreServed(t, s) })
 	t.Run("deleting the deployment leaves none of its objects and none of its servers (MC-31, MCM-23)", func(t *testing.T) { nothingIsLeft(t, s) })
 }

@@ -136,7 +136,7 @@ func TestInvalidValuesOfAGroupAreReportedAndAffectNoOtherGroup(t *testing.T) {
 		}
 	})
 	t.Run("the groups with invalid values and their Machines can be deleted, and no server is left", func(t *testing.T) { deleteAll(t, s) })
-	t.Run("the API server forbids no request of drover", func(t *testing.T) {
+	t.Run("the API server refuses no request of drover for lack of permission", func(t *testing.T) {
 		log, err := os.ReadFile(s.LogFile("drover"))
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	apply(t, s, slow, group.manifest(t, d))
 	eventually(t, takingPods(s, 2, ""))
 	usable := watchUsable(t, s)
-	t.Run("two nodes accept pods throughout a rollout while the cloud-controller-manager is slow (F-47)", func(t *testing.T) {
+	t.Run("at least two nodes accept pods throughout a rollout while the cloud-controller-manager is slow (F-47)", func(t *testing.T) {
 		roll(t, s, "second")
 		eventually(t, takingPods(s, 2, "second"))
 		neverFewer(t, usable, 2)

@@ -171,8 +171,8 @@ func TestTheCommandsOfTheOperationsPageWork(t *testing.T) {
 	h.install()
 	t.Run("the credentials for the cloud are rotated without a restart of drover", func(t *testing.T) { h.in(t).credentials() })
 	t.Run("restoring the backup into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
-	t.Run("the commands to run after the CRD of Machines was deleted by mistake keep the nodes (F-42)", func(t *testing.T) { h.in(t).mistake() })
-	t.Run("the commands for removing drover and its CRDs keep the nodes (F-42)", func(t *testing.T) { h.in(t).removal() })
+	t.Run("the nodes stay when the CRD of Machines was deleted by mistake and an operator runs the commands for that case (F-42)", func(t *testing.T) { h.in(t).mistake() })
+	t.Run("the nodes stay when an operator runs the commands that remove drover and its CRDs (F-42)", func(t *testing.T) { h.in(t).removal() })
 }
 
 func (h herd) credentials() {
@@ -266,9 +266,9 @@ func (h herd) removal() {
 	}
 }
 
-// TestServersAfterAnOlderSnapshotOfEtcdIsRestored restores a snapshot of etcd. After the snapshot was taken, one Machine was deleted and
+// TestServersAfterASnapshotOfEtcdIsRestored restores a snapshot of etcd. After the snapshot was taken, one Machine was deleted and
 // two were created.
-func TestServersAfterAnOlderSnapshotOfEtcdIsRestored(t *testing.T) {
+func TestServersAfterASnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t, func(o *sandbox.Options) { o.DroverFlags = []string{"--orphan-age=0", "--orphan-period=1s"} })
 	snapshot := filepath.Join(t.TempDir(), "etcd")

@@ -33,7 +33,7 @@ func TestAServerThatIsShutDownOutsideOfDrover(t *testing.T) {
 	apply(t, s, group.name, group.manifest(t, d))
 	machine, server := onlyMember(t, s, group.name)
 	node := nodeOf(t, s, machine.ServerName())
-	t.Run("drover starts a server again with one call, and its Machine and Node stay (CAPI-33)", func(t *testing.T) {
+	t.Run("drover starts the server with one call, and the Machine and the Node stay (CAPI-33)", func(t *testing.T) {
 		started := s.Cloud.CallCount(actions)
 		s.Cloud.StopServer(server.ID)
 		eventually(t, func(context.Context) (string, error) {
@@ -48,7 +48,7 @@ func TestAServerThatIsShutDownOutsideOfDrover(t *testing.T) {
 			t.Errorf("Machine %s, then %s; Node %+v; %d actions", machine.UID, again.UID, now.Spec, s.Cloud.CallCount(actions)-started)
 		}
 	})
-	t.Run("a deleted Machine whose server the cloud refuses to start is replaced, and an Event says that its Node is out of service", func(t *testing.T) {
+	t.Run("a deleted Machine is replaced when its server cannot be started, and an Event reports its Node as out of service", func(t *testing.T) {
 		refused := badGroup{name: "refused", replicas: "1"}
 		apply(t, s, refused.name, refused.manifest(t, d))
 		machine, server := onlyMember(t, s, refused.name)

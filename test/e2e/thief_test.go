@@ -38,7 +38,7 @@ func TestAttacksUnderTheAdmissionPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	w.suffers()
-	t.Run("drover reports that the admission policies are in force, and reports it when the binding of a policy is deleted (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
+	t.Run("drover reports that the admission policies are in force, and that they are not after a binding is deleted (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
 }
 
 func TestAttacksFailAlsoWithoutTheAdmissionPolicies(t *testing.T) {
@@ -82,7 +82,7 @@ func (w *world) suffers() {
 
 // judge checks that the state of all objects and resources of other users is the same as before the attempts.
 func (w *world) judge(when string) {
-	w.Run("the attackers have no certificate, and other users' objects and resources are unchanged, "+when+" (F-1, F-2, F-3, F-4, F-6)", func(t *testing.T) {
+	w.Run(when+", the attackers have no certificate, and the objects and resources of other users are unchanged (F-1, F-2, F-3, F-4, F-6)", func(t *testing.T) {
 		w := w.in(t)
 		w.decided()
 		if diff := w.others.changed(t.Context(), w); diff != "" {

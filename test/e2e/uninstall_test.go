@@ -373,7 +373,7 @@ func TestUninstalling(t *testing.T) {
 			t.Errorf("the log does not say so (%v)", err)
 		}
 	})
-	t.Run("Machines, Nodes and servers are deleted once an operator allows that by an annotation of the deleted CRD (F-42)", func(t *testing.T) {
+	t.Run("Machines, Nodes and servers are deleted once an annotation on the terminating CRD of Machines allows it (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.shell.Run(t, "docs/operations.md#allow-deletion")
@@ -385,10 +385,10 @@ func TestUninstalling(t *testing.T) {
 	})
 }
 
-// TestServersStayWhenTheCRDOfMachineSetsIsDeleted deletes the CRD of MachineSets, and with it the sets. A set waits for
+// TestAfterTheDeletionOfTheCRDOfMachineSets deletes the CRD of MachineSets, and with it the sets. A set waits for
 // its Machines, which the garbage collector deletes. A user who then removes the set's finalizer completes the deletion
 // of the CRD and can create the CRD again, but the Machines are still being deleted.
-func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
+func TestAfterTheDeletionOfTheCRDOfMachineSets(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
 	h.kubectl("-n", "kube-system", "annotate", "machinedeployment", h.group, v1alpha1.AnnotationPaused+"=")
@@ -438,7 +438,7 @@ func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 			t.Errorf("%d servers were made, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("afterwards, the commands of docs/operations.md for removing drover together with its nodes remove the nodes (F-42)", func(t *testing.T) {
+	t.Run("the commands of docs/operations.md that remove drover together with its nodes remove the nodes (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.shell.Run(t, "docs/operations.md#uninstall-with-nodes")
 		h.gone(was.nodes)

@@ -84,7 +84,7 @@ func TestUpgrading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("drover scales a group with the CRDs of an older version, and then stops writing", func(t *testing.T) {
+	t.Run("with the CRDs of an older version, drover scales a group, and then does not keep writing", func(t *testing.T) {
 		h := h.in(t)
 		h.begin()
 		h.scale(3)
@@ -104,7 +104,7 @@ func TestUpgrading(t *testing.T) {
 			t.Errorf("drover was started again: it runs since %s, and ran since %s (%v)", now, began, err)
 		}
 	})
-	t.Run("after the upgrade of the CRDs, drover fills the fields that the old CRDs lacked", func(t *testing.T) {
+	t.Run("after the upgrade of the CRDs, drover writes the status fields that the old CRDs did not have", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -113,7 +113,7 @@ func TestUpgrading(t *testing.T) {
 		h.complete()
 		h.untouched(was, made)
 	})
-	t.Run("drover restores the fields that a client of an older version removes from the objects", func(t *testing.T) {
+	t.Run("drover restores the status fields that a client of an older version removes from Machines", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()

@@ -161,7 +161,7 @@ func TestTheKubeletAcceptsItsConfiguration(t *testing.T) {
 			run(t, program, file)
 		})
 	}
-	t.Run("a configuration with maxPods -1 is refused, so the check detects wrong values", func(t *testing.T) {
+	t.Run("the check that this test uses refuses a configuration with maxPods -1", func(t *testing.T) {
 		file := filepath.Join(dir, "wrong.yaml")
 		write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n", 0o600)
 		if out, err := exec.CommandContext(t.Context(), program, file).CombinedOutput(); err == nil || !strings.Contains(string(out), "maxPods") {

@@ -28,10 +28,10 @@ func TestWhatOtherProgramsDoToTheSizeThatTheAutoscalerHasSet(t *testing.T) {
 	without, same := step{-1, 3, false}, step{4, 4, false}
 	t.Run("Flux keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-without", without) })
 	t.Run("Flux resets the autoscaler's size to the size that the manifest names (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-same", same) })
-	t.Run("Flux keeps the autoscaler's size although the manifest names a size, when a rule ignores that field (CA-C60)", func(t *testing.T) {
+	t.Run("Flux keeps the autoscaler's size when a rule makes Flux ignore the size in the manifest (CA-C60)", func(t *testing.T) {
 		w.in(t).flux("flux-ignored", step{4, 3, false}, jsondiff.IgnoreRule{Paths: ours, Selector: &jsondiff.Selector{Kind: "MachineDeployment"}})
 	})
-	t.Run("Flux with ssa: IfNotPresent changes nothing after it has created the object (CA-C60)", func(t *testing.T) { w.in(t).fluxIfNotPresent("flux-once") })
+	t.Run("Flux keeps the autoscaler's size when the manifest has the annotation ssa: IfNotPresent (CA-C60)", func(t *testing.T) { w.in(t).fluxIfNotPresent("flux-once") })
 	for name, row := range map[string]struct {
 		step
 		flags []string
@@ -44,7 +44,7 @@ func TestWhatOtherProgramsDoToTheSizeThatTheAutoscalerHasSet(t *testing.T) {
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
 		"helm-without": {without, []string{"--server-side=true"}},
 	} {
-		t.Run(fmt.Sprintf("helm upgrade of the chart %s with %v and replicas %d in the manifest results in the size %d (CA-C60)", name, row.flags, row.replicas, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
+		t.Run(fmt.Sprintf("for the chart %s, helm upgrade with %v and replicas %d (-1: not in the manifest) leads to the size %d (CA-C60)", name, row.flags, row.replicas, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
 	}
 	t.Run("Terraform keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
 	t.Run("Terraform gets a conflict and changes nothing when the manifest names a size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-same", "Terraform", step{4, 3, true}) })

@@ -72,7 +72,7 @@ func TestDroverMayWriteSecretsOnlyWhenItMakesItsOwnCertificates(t *testing.T) {
 	}
 }
 
-func TestTheSelectorOfTheAutoscalersDeploymentIgnoresTheValuePodName(t *testing.T) {
+func TestTheHelmValuePodNameDoesNotChangeTheSelectorOfTheAutoscalersDeployment(t *testing.T) {
 	d := deploymentOf(t, rendered(t, "--set=autoscaler.mode=separate", "--set=autoscaler.podName=other"), "cluster-autoscaler")
 	want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
 	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
@@ -141,8 +141,8 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		{"a cert-manager Issuer, which serves one namespace, for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
 		{"a CA that the chart creates in one namespace for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
 		{"the namespace of drover as a namespace of Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
-		{"a list tls.allowedClients without the autoscaler, for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
-		{"a key that is unknown to the chart of the CRDs", nil, "additional"},
+		{"a list tls.allowedClients that lacks the autoscaler although drover issues the autoscaler's certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
+		{"an unknown key in the values for the CRDs", nil, "additional"},
 	} {
 		t.Run("the chart refuses "+row.name, func(t *testing.T) {
 			args := append([]string{"template", "drover", filepath.Join(charts, "drover"), "--namespace=" + namespace}, row.values...)
@@ -190,7 +190,7 @@ func TestTheAutoscalerGetsTheRecommendedFlags(t *testing.T) {
 			t.Errorf("flags (-file +chart):\n%s", diff)
 		}
 	})
-	t.Run("the values for the autoscaler's own chart have the recommended flags", func(t *testing.T) {
+	t.Run("drover's values for the Helm chart of cluster-autoscaler have the recommended flags", func(t *testing.T) {
 		got := flagsOfValues(t)
 		slices.Sort(got)
 		all := append([]string{"--cloud-config=/etc/drover-config/cloud-config.yaml", "--v=2"}, want...)

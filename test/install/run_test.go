@@ -235,7 +235,7 @@ func (s *site) separate() {
 	s.Shell.Run(s.T, "docs/install.md#first-nodes")
 	s.awaitNodes(2)
 	autoscaler := newPod(s.T, s.Cluster, metav1.NamespaceSystem, "cluster-autoscaler")
-	s.Run("the autoscaler can scale drover's group with the certificate of its Secret", func(t *testing.T) {
+	s.Run("the autoscaler can scale drover's group with the certificate in the autoscaler's Secret", func(t *testing.T) {
 		s := s.in(t)
 		s.grows(autoscaler.overTLS(p.ports[8086], "drover.drover.svc"))
 		s.awaitNodes(3)
@@ -275,7 +275,7 @@ func (s *site) realAutoscaler(p *pod) {
 	if binary == "" {
 		return
 	}
-	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and no request of it is forbidden", func(t *testing.T) {
+	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and may make all its requests", func(t *testing.T) {
 		stop := p.start("cluster-autoscaler", binary, "--address="+p.ports[8085])
 		p.answers("http://" + p.ports[8085] + "/health-check")
 		s := s.in(t)

@@ -16,14 +16,14 @@ var variants = []variant{
 	{"an autoscaler in drover's pod and certificates from cert-manager", []string{"--set=autoscaler.mode=sidecar", "--set=tls.mode=certManager"}},
 	{"no configured cloud", []string{"--set=cloud.secretName="}},
 	{"an autoscaler in drover's pod and no configured cloud", []string{"--set=autoscaler.mode=sidecar", "--set=cloud.secretName="}},
-	{"a CA certificate of the cloud", []string{"--set=cloud.caKey=ca.crt", "--set=cloud.name=other"}},
+	{"a CA certificate for the cloud", []string{"--set=cloud.caKey=ca.crt", "--set=cloud.name=other"}},
 	{"Machines in two namespaces", []string{"--set=machineNamespaces={kube-system,machines}"}},
-	{"Machines in no namespace", []string{"--set-json=machineNamespaces=[]"}},
+	{"an empty list of namespaces for Machines", []string{"--set-json=machineNamespaces=[]"}},
 	{"machine-controller beside drover", []string{"--set=machineController.installed=true"}},
 	{"a ServiceMonitor", []string{"--set=serviceMonitor.enabled=true", "--set=serviceMonitor.labels.release=prometheus"}},
 	{"no PodDisruptionBudget and no NetworkPolicy", []string{"--set=podDisruptionBudget.enabled=false", "--set=networkPolicy.enabled=false"}},
 	{"a NetworkPolicy that lets no namespace read the metrics", []string{"--set-json=networkPolicy.metricsNamespaces=[]"}},
-	{"every setting of the pods changed", []string{
+	{"other values for every setting of the pods", []string{
 		"--set=replicas=3", "--set=image.pullPolicy=Always", "--set=imagePullSecrets[0].name=registry", "--set=priorityClassName=",
 		"--set=podLabels.team=a", "--set=podAnnotations.note=b", "--set=nodeSelector.disk=ssd", "--set-json=tolerations=[]", "--set-json=affinity={}",
 		"--set=extraArgs={--health-timeout=20m,--v=1}", "--set=autoscaler.mode=separate", "--set=autoscaler.replicas=2",

@@ -46,7 +46,7 @@ func ownAndWait(temp string) int {
 	return 0
 }
 
-func TestTheProcessesOfATestClusterEndWhenTheirOwnerIsKilled(t *testing.T) {
+func TestTheProcessesOfATestClusterEndWhenTheProcessThatStartedThemIsKilled(t *testing.T) {
 	temp := t.TempDir()
 	owner := exec.Command(os.Args[0])
 	owner.Env = append(os.Environ(), parentVariable+"="+temp)

@@ -49,12 +49,12 @@ func TestHowATestClusterWorksWhenNodesJoinAndRunPods(t *testing.T) {
 	}{
 		{"all components of the test's control plane are ready", j.serves},
 		{"a pod stays Pending while there is no node", j.podStaysPending},
-		{"anyone may read the ConfigMap cluster-info, whose kubeconfig has the server and its CA, and no user", j.clusterInfoIsPublic},
+		{"anyone may read the ConfigMap cluster-info, and its kubeconfig names the server and the CA, but not a user", j.clusterInfoIsPublic},
 		{"a bootstrap token may request a node's certificate, and no component approves the request", j.tokenAsks},
 		{"a node's certificate is issued once its request is approved", j.approvedIsSigned},
 		{"no component approves a request for the renewal of a node's certificate", j.renewalIsNotApproved},
 		{"a node may neither create nor change another node, and may not read a bootstrap token", j.nodeMayNotTouchAnother},
-		{"kwok plays the kubelet: it runs and deletes the pods of a node with kwok's annotation", j.kwokRunsPods},
+		{"on a node with kwok's annotation, kwok runs and deletes the pods instead of a kubelet", j.kwokRunsPods},
 		{"kwok writes only to pods, not to nodes and leases", j.kwokLeavesNodesAlone},
 	} {
 		if !t.Run(step.name, step.run) {

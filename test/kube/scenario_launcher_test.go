@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestWhenAComponentEndsStartReturnsItsErrorAndDeletesTheFolder(t *testing.T) {
+func TestStartReturnsTheErrorOfAComponentThatEndsAndDeletesTheClustersFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	_, err := kube.Start(t.Context(), kube.Options{Dir: dir, APIServerFlags: []string{"--no-such-flag"}})
 	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
@@ -21,7 +21,7 @@ func TestWhenAComponentEndsStartReturnsItsErrorAndDeletesTheFolder(t *testing.T)
 	}
 }
 
-func TestOneErrorNamesEveryMissingBinary(t *testing.T) {
+func TestTheErrorOfStartNamesEveryMissingBinary(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"etcd", "kubectl"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {

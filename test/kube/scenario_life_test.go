@@ -21,8 +21,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// TestATestClusterCanBeRestartedRestoredAndStopped uses one control plane for all of its subtests, because starting one takes seconds.
-func TestATestClusterCanBeRestartedRestoredAndStopped(t *testing.T) {
+// TestTheLifeOfATestCluster uses one control plane for all of its subtests, because starting one takes seconds.
+func TestTheLifeOfATestCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	c := kube.ForTest(t, kube.Options{Dir: dir, Components: []kube.Component{kube.ControllerManager}})
 	t.Run("the audit log distinguishes successful writes from refused writes and from reads", func(t *testing.T) { auditCounts(t, c) })

@@ -38,9 +38,9 @@ func metadataService(t *testing.T, id, userData string) string {
 
 func TestTheConsoleShowsWhyAServerCannotJoinTheCluster(t *testing.T) {
 	for name, c := range map[string]struct{ id, userData, want string }{
-		"the console shows that the metadata service refuses another server's data": {"other", "#cloud-config\n", "fetching instance metadata: /openstack/latest/meta_data.json answers 404"},
-		"the console names a file that the user data lacks":                         {"i1", "#cloud-config\nwrite_files: []\n", BootstrapFile + ": the user data writes no such file"},
-		"the console shows the beginning of user data in an unknown format":         {"i1", "hello", `begins with "hello"`},
+		"the console shows that the metadata service has no data for the server's ID": {"other", "#cloud-config\n", "fetching instance metadata: /openstack/latest/meta_data.json answers 404"},
+		"the console names a necessary file that is missing in the user data":         {"i1", "#cloud-config\nwrite_files: []\n", BootstrapFile + ": the user data writes no such file"},
+		"the console shows the beginning of user data in an unknown format":           {"i1", "hello", `begins with "hello"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var console []string

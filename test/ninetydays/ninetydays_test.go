@@ -28,7 +28,7 @@ func TestHealthAndOrphansForNinetyDays(t *testing.T) {
 		if *oneSeed >= 0 {
 			seed = uint64(*oneSeed)
 		}
-		t.Run(fmt.Sprintf("with the seed %d, broken Machines are replaced and orphans deleted, and everything else stays (MCM-48, CAPI-49, MCM-81, MCM-82, CAPI-59)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("in the simulation with seed %d, broken Machines are replaced, orphans are deleted, and other objects stay (MCM-48, CAPI-49, MCM-81, MCM-82, CAPI-59)", seed), func(t *testing.T) {
 			t.Parallel()
 			ninetyDays(newWorld(t, seed))
 		})

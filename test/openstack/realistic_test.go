@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestServersAndPortsTakeAsLongAsInARealCloud(t *testing.T) {
-	t.Run("a server shows its zone, its host, its addresses and ACTIVE one after the other (F-57)", func(t *testing.T) {
+func TestTheSimulatedCloudWithRealisticTimes(t *testing.T) {
+	t.Run("a new server shows its zone first, then its host, then its addresses, and becomes ACTIVE last (F-57)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -48,7 +48,7 @@ func TestServersAndPortsTakeAsLongAsInARealCloud(t *testing.T) {
 			}
 		})
 	})
-	t.Run("creating eight ports takes half as long when the cloud creates two at a time, and an eighth when it creates eight (F-56)", func(t *testing.T) {
+	t.Run("creating eight ports takes half the time when the cloud creates two at once, and an eighth when it creates eight (F-56)", func(t *testing.T) {
 		for atATime, want := range map[int]time.Duration{1: 11200 * time.Millisecond, 2: 5600 * time.Millisecond, 8: 1400 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, atATime))

@@ -42,8 +42,8 @@ func TestNovaRefusesInvalidRequestsForServersAtOnce(t *testing.T) {
 		"a server with user data that is not base64 is refused":        {edit: func(o *servers.CreateOpts) { o.UserData = nil }, status: 400, text: "is not a 'base64'"},
 		"a server in a server group whose ID is not a UUID is refused": {hint: "shared", status: 400, text: "is not a 'uuid'"},
 		"a server in an unknown server group is refused":               {hint: openstack.MetaKubeSubnet, status: 400, text: "could not be found"},
-		"a server with tags below microversion 2.52 is refused":        {edit: func(o *servers.CreateOpts) { o.Tags = []string{"a"} }, version: "2.51", status: 400, text: "('tags' was unexpected)"},
-		"a server with a volume type below microversion 2.67 is refused": {edit: func(o *servers.CreateOpts) {
+		"below microversion 2.52, a server with tags is refused":       {edit: func(o *servers.CreateOpts) { o.Tags = []string{"a"} }, version: "2.51", status: 400, text: "('tags' was unexpected)"},
+		"below microversion 2.67, a server with a volume type is refused": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 10, VolumeType: "ssd"}}
 		}, version: "2.66", status: 400, text: "('volume_type' was unexpected)"},
 		"a server with an unknown volume type is refused": {edit: func(o *servers.CreateOpts) {
@@ -116,12 +116,12 @@ func TestNovaRefusesServersBeyondAQuotaAtOnce(t *testing.T) {
 		quota openstack.Quota
 		text  string
 	}{
-		"a server beyond the quota of instances is refused":                           {openstack.Quota{Instances: 1}, "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances"},
-		"a server beyond the quota of cores is refused":                               {openstack.Quota{Cores: 3}, "Quota exceeded for cores: Requested 2, but already used 2 of 3 cores"},
-		"a server beyond the quota of RAM is refused":                                 {openstack.Quota{RAM: 8192}, "Quota exceeded for ram: Requested 8192, but already used 8192 of 8192 ram"},
-		"a server beyond the quotas of cores and RAM is refused for these two quotas": {openstack.Quota{Cores: 2, RAM: 8192}, "Quota exceeded for cores, ram: Requested 2, 8192, but already used 2, 8192 of 2, 8192 cores, ram"},
-		"a server beyond the quota of ports is refused":                               {openstack.Quota{Ports: 1}, "Maximum number of ports exceeded"},
-		"a server beyond the quota of server group members is refused":                {openstack.Quota{ServerGroupMembers: 1}, "Quota exceeded, too many servers in group"},
+		"a server beyond the quota of instances is refused":                                           {openstack.Quota{Instances: 1}, "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances"},
+		"a server beyond the quota of cores is refused":                                               {openstack.Quota{Cores: 3}, "Quota exceeded for cores: Requested 2, but already used 2 of 3 cores"},
+		"a server beyond the quota of RAM is refused":                                                 {openstack.Quota{RAM: 8192}, "Quota exceeded for ram: Requested 8192, but already used 8192 of 8192 ram"},
+		"a server beyond the quotas of cores and RAM is refused with an error that names both quotas": {openstack.Quota{Cores: 2, RAM: 8192}, "Quota exceeded for cores, ram: Requested 2, 8192, but already used 2, 8192 of 2, 8192 cores, ram"},
+		"a server beyond the quota of ports is refused":                                               {openstack.Quota{Ports: 1}, "Maximum number of ports exceeded"},
+		"a server beyond the quota of server group members is refused":                                {openstack.Quota{ServerGroupMembers: 1}, "Quota exceeded, too many servers in group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := start(t, openstack.Config{Quota: tc.quota})
@@ -140,7 +140,7 @@ func TestNovaRefusesServersBeyondAQuotaAtOnce(t *testing.T) {
 	}
 }
 
-func TestNovasLimitsShowTheQuotaAndTheUse(t *testing.T) {
+func TestNovasLimitsShowTheQuotaAndHowMuchOfItIsUsed(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Instances: 5, Cores: openstack.None}})
 	cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{Instances: 5, Cores: 10})
 	c := login(t, cloud, nil)

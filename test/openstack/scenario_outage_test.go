@@ -45,7 +45,7 @@ func TestNovaDependsOnNeutron(t *testing.T) {
 			}
 		})
 	})
-	t.Run("while Neutron is down, Nova still answers a request for its list of servers with 200 if there are none (F-58)", func(t *testing.T) {
+	t.Run("while Neutron is down, Nova still answers a list of servers with 200 when the project has no servers (F-58)", func(t *testing.T) {
 		cloud := start(t, openstack.Config{})
 		c := login(t, cloud, nil)
 		cloud.SetNetworkDown(true)

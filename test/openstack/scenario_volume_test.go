@@ -88,7 +88,7 @@ func TestVolumeQuota(t *testing.T) {
 	}
 }
 
-func TestImagesAreFoundByIDAndNameExceptThoseOfOtherProjects(t *testing.T) {
+func TestImagesAreFoundByIDAndByNameUnlessTheyBelongToAnotherProject(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	for range 30 {
 		cloud.AddImage(openstack.Image{Name: "twin"})

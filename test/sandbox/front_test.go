@@ -44,7 +44,7 @@ func greeting(t *testing.T, address string) (string, *bufio.Reader) {
 	return name, reader
 }
 
-func TestNewConnectionsAreForwardedToTheLeadingReplica(t *testing.T) {
+func TestTheSandboxForwardsNewConnectionsToTheLeadingReplicaOfDrover(t *testing.T) {
 	one, other := answering(t, "one"), answering(t, "other")
 	f, err := newFront(one)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestWhichNodesAreUsable(t *testing.T) {
+func TestWhichNodesTheSandboxCountsAsUsable(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ready  corev1.ConditionStatus
@@ -19,7 +19,7 @@ func TestWhichNodesAreUsable(t *testing.T) {
 		{"a Ready Node is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{}, true},
 		{"a Node that is not Ready is not usable (F-47)", corev1.ConditionFalse, false, corev1.Taint{}, false},
 		{"a cordoned Node is not usable (F-47)", corev1.ConditionTrue, true, corev1.Taint{}, false},
-		{"an uninitialized Node is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
+		{"a Node with the taint uninitialized is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
 		{"a Node with the startup taint is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}, false},
 		{"a Node with a taint that every pod tolerates is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, true},
 		{"a Node with a taint of its group, such as gpu, is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, true},

@@ -64,7 +64,7 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a Machine with a recorded first start is healthy when its Node is healthy, whatever the Machine's phase is", func(m *Machine) {
+		{"a Machine whose first start is recorded as complete is healthy with a healthy Node, whatever the Machine's phase is", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
 		{"a Machine is neither healthy nor unhealthy when its Node was deleted and has registered again", func(m *Machine) { m.Node.UID = "another" }, none},

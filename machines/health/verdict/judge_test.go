@@ -73,7 +73,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy a-1=GroupUnhealthy a-2=GroupUnhealthy"},
-		{"replaces one Machine when no more Machines of the group are unhealthy than permitted, rounded down (MCM-48)", func(s *scene) {
+		{"replaces one Machine when the unhealthy share of its group is exactly the permitted share (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1")
@@ -88,7 +88,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.group("c", 2)
 			s.silent(long, "a-0", "b-0", "c-0", "c-1", "a-1")
 		}, "", "a-0=ClusterUnhealthy b-0=ClusterUnhealthy c-0=ClusterUnhealthy"},
-		{"counts Machines as unhealthy for the permitted share even before their health timeout is over (MCM-48)", func(s *scene) {
+		{"replaces no Machine when too many of a group are unhealthy, even if most have not reached the timeout yet (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0")
@@ -122,7 +122,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.remove("a-1")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"replaces the next Machine when the previous one is still being deleted after the time for its successor (MCM-49)", func(s *scene) {
+		{"replaces the next Machine when deleting the previous one takes longer than drover waits for a successor (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.change(leave, "a-1")
@@ -152,7 +152,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1")
 			s.Began = noon.Add(-9 * time.Minute)
 		}, "", "a-1="},
-		{"replaces nothing when the snapshot is stale (MCM-79)", func(s *scene) {
+		{"replaces nothing when its data is stale because the API server cannot be reached (MCM-79)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(time.Hour, "a-1")
 			s.Stale = "the API server cannot be reached"
@@ -170,17 +170,17 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "0"
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces a healthy Machine before all others and without a timeout when an annotation requests that (CAPI-50)", func(s *scene) {
+		{"replaces a Machine with a replace annotation before all others and without a wait, even if it is healthy (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(time.Hour, "a-1")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces a Machine that an annotation names for replacement although too many Machines are unhealthy (CAPI-50)", func(s *scene) {
+		{"replaces a Machine with a replace annotation although too many Machines are unhealthy (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-0", "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplaceCAPI, ""), "a-2")
 		}, "a-2", "a-0=ClusterUnhealthy"},
-		{"starts no more replacements at once than permitted, even when annotations request them (CAPI-50)", func(s *scene) {
+		{"starts no more replacements at once than permitted, even when more Machines have a replace annotation (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2", "a-3")
 		}, "a-2", "a-3=OthersBeingReplaced"},
@@ -208,7 +208,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 1).Kind = "MachineSet"
 			s.silent(long, "a-0")
 		}, "a-0", ""},
-		{"replaces Machines whose servers cannot be started one at a time, without a wait for the timeout", func(s *scene) {
+		{"replaces one Machine at a time, without a wait for the timeout, when servers cannot be started", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
 				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
@@ -220,18 +220,18 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces others of the group before a Machine with a replace annotation whose deletion was refused (MCM-46)", func(s *scene) {
+		{"replaces other Machines before a Machine whose deletion was refused, even if that Machine has a replace annotation (MCM-46)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-1")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"does not retry a refused deletion before the wait after the refusal is over", func(s *scene) {
+		{"does not retry a refused deletion of a Machine before the back-off is over", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1")
 			s.change(func(m *Machine) { m.Refused = noon.Add(time.Second) }, "a-1")
 		}, "", "a-1=DeletionRefused"},
-		{"does not count Nodes of gone servers as missing (MCM-69)", func(s *scene) {
+		{"does not count a Node as missing when its server is gone (MCM-69)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.group("bare", 4)
 			s.gone(long, "bare-*")
@@ -359,8 +359,8 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 		{"the replacement is due when nothing has changed", func(*Machine) {}, true},
 		{"the replacement is not due when the Node is Ready on a live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionTrue, 0) }, false},
 		{"the replacement is not due when the Node was Ready between the decision and the live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Minute) }, false},
-		{"the replacement is not due when the Node is missing on a live read", func(m *Machine) { m.Node = nil }, false},
-		{"the replacement is not due when the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
+		{"the replacement is not due when a live read does not find the Node, which existed but was not Ready before", func(m *Machine) { m.Node = nil }, false},
+		{"the replacement is not due when a live read shows that the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
 		{"the replacement is not due when the Machine was paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, false},
 		{"the replacement is not due when an annotation excludes the Machine from health checks", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},
 		{"the replacement is not due when the Machine got a health timeout of 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, false},

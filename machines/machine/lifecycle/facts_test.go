@@ -64,7 +64,7 @@ func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 		{"the fact HadServer is true when the Machine's status records a server", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the fact Placed is true when the recorded project is the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
 		{"the fact Placed is false when the recorded project is not the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
-		{"the fact Placed is true without a record when the cloud reports no project", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"the fact Placed is true when no project is recorded and the cloud reports none", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
 		{"the fact Mismatched is false when the provider ID names the Machine's own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
 		{"the fact Mismatched is true when the provider ID does not name the Machine's own server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
 		{"the fact Mismatched becomes false once the provider ID names the Machine's own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},

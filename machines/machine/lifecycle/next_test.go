@@ -63,7 +63,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"when the cloud cannot be asked, adds the finalizers although the project is not known yet (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
-		{"records a project that became known after the finalizers were added, and creates nothing before (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
+		{"when the project becomes known after the finalizers were added, records it before creating anything (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
 		{"reports a failure with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
 		{"creates nothing while the Machine has initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
@@ -88,8 +88,8 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"accepts the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
 		{"waits when the server in the Machine's provider ID belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
 		{"waits when the Machine has a server, and its provider ID names another Machine's server (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		{"waits while the server's state is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
-		{"creates nothing while the server's state is not known (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
+		{"waits while the state of a joined Machine's server is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
+		{"creates nothing for a new Machine while it is not known whether the Machine already has a server (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"records the Machine's existing server when the server in its provider ID is gone and no Node has joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
 		{"deletes a joined Machine when the server in its provider ID is gone, so that its set creates another Machine (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
 		{"waits for a server that is being built", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
@@ -118,7 +118,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"removes no finalizers while the deletion is blocked (F-42)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.NodeGone, f.TokenGone, f.Withheld = false, true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
-		{"does nothing while a forced deletion is blocked (F-42)", going, func(f *Facts) {
+		{"does nothing while the deletion is blocked, even if the deletion is forced (F-42)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudRefused, f.Withheld = true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
 		{"deletes the server after the drain (MC-62)", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
@@ -157,8 +157,8 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		}, Decision{Wait, ReasonHeld}},
 		{"requests the deletion of an existing server before it ends a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"ends a forced deletion while the server is still being deleted (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion when a call to the cloud has failed (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion when the cloud cannot be asked (MC-65)", going, func(f *Facts) {
+		{"ends a forced deletion although a call to the cloud has failed (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
+		{"ends a forced deletion although the cloud cannot be asked (MC-65)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"in a forced deletion, waits for the first lists of the cloud's resources (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
@@ -169,7 +169,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"ends a forced deletion when it has waited too long for drover's other calls to the cloud (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion of a server that is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
+		{"ends a forced deletion of a Machine although its server is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
 		{"in a forced deletion, releases ports and floating IP of a server that is gone (CAPI-43)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{Release, ReasonReleasing}},

@@ -81,7 +81,7 @@ func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
 		{"matches a Node without a provider ID by its name", ownServer, nodeNamed("m", "", ""), true, "", nil},
 		{"refuses a Node with the provider ID of another server (MC-52)", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
 		{"refuses a Node with another Machine's owner label (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
-		{"does not match a Node with another name", ownServer, nodeNamed("n", "", ""), false, "", nil},
+		{"does not match a Node that has another name than the server", ownServer, nodeNamed("n", "", ""), false, "", nil},
 		{"does not match any Node before the Machine has a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
 		{"refuses a Node with the provider ID of another cloud", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
 
@@ -94,8 +94,8 @@ func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
 		{"does not match a Node with the Machine's label and another server's provider ID while the cloud cannot be asked (F-4)", "", nodeNamed("m", other, "u"), false, "",
 			func(s *Matcher) { s.Machine.Spec.ProviderID = &own }},
 
-		{"refuses a Node with another name and the right provider ID (F-4)", ownServer, nodeNamed("control-plane-1", own, ""), false, "must be m", nil},
-		{"refuses a Node when the server has another name in the cloud (F-4)", ownServer, nodeNamed("m", own, ""), false, "named other in the cloud",
+		{"refuses a Node that has the server's provider ID but another name than the server (F-4)", ownServer, nodeNamed("control-plane-1", own, ""), false, "must be m", nil},
+		{"refuses a Node when the cloud shows that its server has another name than the Node (F-4)", ownServer, nodeNamed("m", own, ""), false, "named other in the cloud",
 			func(s *Matcher) { s.Name = "other" }},
 		{"refuses a Node with the label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane", nil},
 		{"refuses a Node with the older label of the control plane, master (F-4)", ownServer, nodeNamed("m", own, "", labeled(master)), false, "control plane", nil},

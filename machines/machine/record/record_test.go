@@ -21,7 +21,7 @@ func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(r)}
 }
 
-func TestAServerIsRecordedWithItsAddresses(t *testing.T) {
+func TestTheServersRecordAndAddressesAreWrittenToTheMachinesStatus(t *testing.T) {
 	m := &v1alpha1.Machine{}
 	WriteServer(m, nil)
 	if m.Status.ProviderStatus != nil {

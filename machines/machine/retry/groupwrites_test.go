@@ -137,9 +137,9 @@ var refusals = map[string][]error{
 	"because of a conflict": {conflict()},
 }
 
-func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
+func TestAFailedWriteOfAGroupsBackoffsIsRepeated(t *testing.T) {
 	for name, answers := range refusals {
-		t.Run("a new back-off whose write was refused "+name+" is stored later (F-24)", func(t *testing.T) {
+		t.Run("a new back-off whose write was refused "+name+" is written to the group's status later (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers
@@ -152,7 +152,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				}
 			})
 		})
-		t.Run("the end of a back-off whose write was refused "+name+" is stored later (F-24)", func(t *testing.T) {
+		t.Run("a back-off whose removal was refused "+name+" is removed from the group's status later (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.full()
@@ -164,7 +164,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				b.shows(0)
 			})
 		})
-		t.Run("a back-off whose write was refused "+name+" is not stored when it has ended meanwhile (F-24)", func(t *testing.T) {
+		t.Run("a back-off whose write was refused "+name+" is not written later when it has ended meanwhile (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers
@@ -190,8 +190,8 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 	})
 }
 
-func TestANewProcessCorrectsBackoffsWhoseWriteWasLost(t *testing.T) {
-	t.Run("stores the back-off at the next failed attempt of the group (F-24)", func(t *testing.T) {
+func TestANewProcessCorrectsTheBackoffsInAGroupsStatus(t *testing.T) {
+	t.Run("writes a back-off that the old process failed to write, at the group's next failed server create (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.answers = []error{errors.New("EOF")}
@@ -202,7 +202,7 @@ func TestANewProcessCorrectsBackoffsWhoseWriteWasLost(t *testing.T) {
 			b.shows(1)
 		})
 	})
-	t.Run("removes the stored back-off when the next server is ACTIVE (F-24)", func(t *testing.T) {
+	t.Run("removes a back-off that the old process failed to remove, when the group's next server is ACTIVE (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.full()
@@ -218,7 +218,7 @@ func TestANewProcessCorrectsBackoffsWhoseWriteWasLost(t *testing.T) {
 }
 
 func TestAChangeOfBackoffsDuringAWriteIsWritten(t *testing.T) {
-	t.Run("a back-off that ends while its status is being written is removed by a second write (F-24)", func(t *testing.T) {
+	t.Run("a back-off that ends during the write of the group's status is removed by a second write (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.during = b.works

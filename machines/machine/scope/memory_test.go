@@ -30,7 +30,7 @@ func TestTheStoreOfScopesForgetsMachinesThatAreGone(t *testing.T) {
 			t.Errorf("Gone was called for %d, %d are remembered; want all and none", len(gone), len(h.store.memory.machines))
 		}
 	})
-	t.Run("forgets a Machine when a new Machine has the same name (F-12)", func(t *testing.T) {
+	t.Run("forgets the old Machine when a new Machine has the same name and another UID (F-12)", func(t *testing.T) {
 		clear(gone)
 		h.store.Open(machine("m", "first"))
 		h.store.Open(machine("m", "second"))

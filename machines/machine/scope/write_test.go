@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
+func TestWhenChangesOfAMachineAreWritten(t *testing.T) {
 	t.Run("writes a change that is not urgent only after 90 seconds (F-57)", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
@@ -32,7 +32,7 @@ func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
 			}
 		}
 	})
-	t.Run("before a resource is created, writes even a change that is not urgent, and nothing without a change", func(t *testing.T) {
+	t.Run("before a resource is created, writes a change of any urgency, and nothing when there is no change", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {
@@ -43,7 +43,7 @@ func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one", err, h.patches)
 		}
 	})
-	t.Run("starts no reconcile when the cache shows the Machine as it was before the last write", func(t *testing.T) {
+	t.Run("starts no reconcile while the cache does not show drover's last write", func(t *testing.T) {
 		h := newHarness(t)
 		before := h.read()
 		s := h.open()

@@ -7,16 +7,16 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestConditionDeletingShowsWhyTheCloudsDataIsOldOnlyWhenTheStepNeedsTheCloud(t *testing.T) {
+func TestWhenConditionDeletingShowsWhyTheCloudsDataIsOutdated(t *testing.T) {
 	for step, want := range map[lifecycle.Step]string{
 		lifecycle.DrainNode:    "waiting",
 		lifecycle.AwaitDetach:  "waiting",
 		lifecycle.DeleteServer: "waiting; listing servers: refused",
 		lifecycle.Wait:         "waiting; listing servers: refused",
 	} {
-		name := "the condition shows why the cloud's data is old in step "
+		name := "shows why the cloud's data is outdated in a step that needs the cloud: "
 		if want == "waiting" {
-			name = "the condition does not show why the cloud's data is old in step "
+			name = "does not show why the cloud's data is outdated in a step that does not need the cloud: "
 		}
 		t.Run(name+string(step)+" (F-28, F-46)", func(t *testing.T) {
 			in := &Input{

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-func TestTheWaitBeforeADrainIsRetriedDependsOnTheLastResult(t *testing.T) {
+func TestWaitBeforeADrainIsTriedAgain(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name    string
@@ -22,9 +22,9 @@ func TestTheWaitBeforeADrainIsRetriedDependsOnTheLastResult(t *testing.T) {
 		elapsed time.Duration
 		want    time.Duration
 	}{
-		{"checks terminating pods after two seconds", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
-		{"repeats a refused eviction after ten seconds (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
-		{"repeats a refused eviction after thirty seconds when the drain has lasted for five minutes (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
+		{"is two seconds while pods are terminating", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
+		{"is ten seconds after a refused eviction (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
+		{"is thirty seconds after a refused eviction when the drain has lasted for five minutes (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &v1alpha1.Machine{}

@@ -72,7 +72,7 @@ func TestProxyFromTheEnvironment(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the dialer may connect to the proxy whatever its address (F-9)", func(t *testing.T) {
+	t.Run("the dialer does not restrict the address of the proxy (F-9)", func(t *testing.T) {
 		if !d.proxies["proxy.example:80"] {
 			t.Errorf("trusted are %v", d.proxies)
 		}

@@ -42,11 +42,11 @@ func TestServerCreateAsksForTheMicroversionOfItsFeatures(t *testing.T) {
 		features CreateFeatures
 		want     string
 	}{
-		"asks for no microversion when the create uses no special feature": {CreateFeatures{}, ""},
-		"asks for 2.52 when the create has Nova tags":                      {CreateFeatures{Tags: true}, "2.52"},
-		"asks for 2.67 when the create has a volume type":                  {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
-		"asks for computeAPIVersion when the spec sets that field":         {CreateFeatures{Raised: "2.79"}, "2.79"},
-		"asks for 2.67 for a volume type when computeAPIVersion is lower":  {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
+		"asks for no microversion when the create uses no special feature":                        {CreateFeatures{}, ""},
+		"asks for microversion 2.52 when the create has Nova tags":                                {CreateFeatures{Tags: true}, "2.52"},
+		"asks for microversion 2.67 when the create has a volume type":                            {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
+		"asks for the spec's computeAPIVersion when the spec has that field":                      {CreateFeatures{Raised: "2.79"}, "2.79"},
+		"asks for microversion 2.67 for a volume type when the spec's computeAPIVersion is lower": {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := CreateVersion(tc.features).wanted; got != tc.want {

@@ -21,7 +21,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 		q.Push("few", 11)
 		return q
 	}
-	t.Run("serves a group with few items in turn with a group with many items (CAPI-24)", func(t *testing.T) {
+	t.Run("serves a group with few items and a group with many items alternately (CAPI-24)", func(t *testing.T) {
 		q := fill()
 		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
 			t.Fatalf("got %+v", q)
@@ -33,7 +33,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("something is left: %+v", q)
 		}
 	})
-	t.Run("serves an item first after the item was put back", func(t *testing.T) {
+	t.Run("serves an item before all others after the item was put back into the queue", func(t *testing.T) {
 		q := fill()
 		q.Pop()
 		q.Pop()
@@ -42,7 +42,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("served in the order %v, want %v", got, want)
 		}
 	})
-	t.Run("serves an item first after the item was put back into a group without other items", func(t *testing.T) {
+	t.Run("serves an item before all others after the item was put back as the only item of its group", func(t *testing.T) {
 		q := &FairQueue[int]{}
 		q.Push("many", 1)
 		q.PushFront("few", 10)

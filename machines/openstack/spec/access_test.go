@@ -42,9 +42,9 @@ func TestTheErrorOfARefusedSignInShowsWhereTheSecretComesFrom(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"the error of a refused sign-in begins with the Secret and key from which the password was read": {a, refused, "Secret n/s, key password: refused"},
-		"the error of an exhausted quota does not change":                                                {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
-		"the error of a refused sign-in does not change when the source of the password is unknown":      {Access{}, refused, "refused"},
+		"the error of a refused sign-in begins with the Secret and key from which the password was read":  {a, refused, "Secret n/s, key password: refused"},
+		"an error of another kind, such as an exhausted quota, is returned unchanged":                     {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
+		"the error of a refused sign-in is returned unchanged when the source of the password is unknown": {Access{}, refused, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.access.WithOrigin(tc.err); got.Error() != tc.want {
@@ -52,7 +52,7 @@ func TestTheErrorOfARefusedSignInShowsWhereTheSecretComesFrom(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no error is returned when the cloud returned none", func(t *testing.T) {
+	t.Run("a nil error is returned as nil", func(t *testing.T) {
 		if err := a.WithOrigin(nil); err != nil {
 			t.Errorf("got %v", err)
 		}

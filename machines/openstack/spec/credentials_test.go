@@ -23,7 +23,7 @@ func TestReadCredentials(t *testing.T) {
 		"accepts another spelling of the configured endpoint":                                                 {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
 		"refuses to use the configured cloud's credentials with another endpoint (MC-12)":                     {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
 		"refuses to use the configured password with another endpoint, even when the spec has a user (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
-		"accepts another endpoint than the configured one when the spec has credentials":                      {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
+		"accepts another endpoint than the configured one when the spec has credentials of its own":           {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
 		"accepts the spec's own credentials with the configured endpoint": {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Username == "x" && c.Password == "y" && c.ProjectName == "p"
 		}, ""},
@@ -34,7 +34,7 @@ func TestReadCredentials(t *testing.T) {
 		"accepts the name of an application credential instead of its ID": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
 			return c.ApplicationCredentialName == "a" && c.Username == "u" && c.ApplicationCredentialID == ""
 		}, ""},
-		"accepts a token": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
+		"accepts a token instead of a user with a password": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByToken && c.Token == "t" && c.Password == ""
 		}, ""},
 		"refuses a spec without credentials when no cloud is configured":      {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},

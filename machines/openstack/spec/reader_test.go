@@ -49,13 +49,13 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the text about a password's source starts with the Machine's name, even for the configured cloud's password", func(t *testing.T) {
+	t.Run("describes the source of the password with the Machine's name first, even when it is the configured cloud's password", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
 		}
 	})
-	t.Run("returns one warning for each field without effect, in the order of the fields' names", func(t *testing.T) {
+	t.Run("returns one warning for each field that has no effect, sorted by the names of the fields", func(t *testing.T) {
 		o := objectOf(`{` + least + `,"trustDevicePath":true,"insecure":true}`)
 		got := read(t, o).Warnings()
 		if len(got) != 2 || !strings.Contains(got[0], ".insecure: has no effect") || !strings.Contains(got[1], ".trustDevicePath: has no effect") {
@@ -67,7 +67,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Error("it was read")
 		}
 	})
-	t.Run("accepts a provider spec that is not a JSON object for a Machine that has or had a server", func(t *testing.T) {
+	t.Run("for a Machine that has or had a server, accepts a provider spec that is not a JSON object", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

@@ -269,7 +269,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("pool", 3)
-	t.Run("with drover's rights a deployment and its set are frozen, and an annotation ends the freeze (MCM-70, MCM-77)", func(t *testing.T) {
+	t.Run("drover's RBAC rights suffice to freeze a deployment and its set, and an annotation ends the freeze (MCM-70, MCM-77)", func(t *testing.T) {
 		w.sets.Store(false)
 		w.addMachines(w.setOf("pool"), 3)
 		w := &world{T: t, client: w.client, metrics: w.metrics}

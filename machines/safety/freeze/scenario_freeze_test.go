@@ -209,7 +209,7 @@ func TestAHealthyClusterCausesNoCalls(t *testing.T) {
 }
 
 func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
-	t.Run("the group is frozen within a second after it gets too many Machines, and released within a second after one is deleted (MCM-70, MCM-71)", func(t *testing.T) {
+	t.Run("the group is frozen 1 s after it gets too many Machines, and no longer frozen 1 s after one of them is deleted (MCM-70, MCM-71)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
 			b.addTo("g-1", 3, 6)
 			time.Sleep(time.Second)
@@ -276,7 +276,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a set without a deployment is frozen until it is deleted (MCM-72)", func(t *testing.T) {
+	t.Run("a bare set is frozen, and its metrics are gone after its deletion (MCM-72)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			b.addSet(nil, "bare", 2)
 			b.addTo("bare", 0, 6)
@@ -329,7 +329,7 @@ func TestALateWatchNeitherStartsNorEndsAFreeze(t *testing.T) {
 }
 
 func TestAGroupOfUnknownSizeDelaysNoFreezeOfAnotherGroup(t *testing.T) {
-	t.Run("a group whose size is not known is not frozen, and another group is (MCM-75)", func(t *testing.T) {
+	t.Run("a group of unknown size is not frozen, and another group with too many Machines is frozen at once (MCM-75)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			b.add("ok", 3, 3)
 			b.add("odd", 3, 3)

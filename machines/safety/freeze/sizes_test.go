@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestTheEarlierMaximumOfMachinesCountsForAMinuteAfterASmallerSize(t *testing.T) {
+func TestTheEarlierMaximumOfMachinesAppliesForAMinuteAfterASmallerSize(t *testing.T) {
 	a := key{types.NamespacedName{Namespace: "ns", Name: "a"}, true}
-	t.Run("the earlier maximum of a group's Machines counts for one minute after its size was lowered (MCM-73)", func(t *testing.T) {
+	t.Run("the earlier maximum of a group's Machines applies for one minute after the group's size was lowered (MCM-73)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		if early, late := s.largest(a, noon.Add(time.Minute-1)), s.largest(a, noon.Add(time.Minute)); early != 11 || late != 0 {
 			t.Errorf("it is %d, then %d", early, late)
 		}
 	})
-	t.Run("the largest earlier maximum counts when the size of a group was lowered twice in a minute (MCM-73)", func(t *testing.T) {
+	t.Run("the largest earlier maximum applies when the size of a group was lowered twice in a minute (MCM-73)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		s.note(a, 8, noon.Add(30*time.Second))
@@ -25,7 +25,7 @@ func TestTheEarlierMaximumOfMachinesCountsForAMinuteAfterASmallerSize(t *testing
 			t.Errorf("it is %d", got)
 		}
 	})
-	t.Run("the earlier maximum of another group does not count", func(t *testing.T) {
+	t.Run("the earlier maximum of another group does not apply", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		if got := s.largest(key{a.NamespacedName, false}, noon); got != 0 {

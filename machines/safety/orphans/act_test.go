@@ -14,8 +14,8 @@ func TestAnAcceptedDeletionOfAnOrphanIsCountedOnce(t *testing.T) {
 		observed bool
 		want     float64
 	}{
-		"the metric counts a deletion only once when the deletion is accepted twice (CAPI-59)": {false, 1},
-		"the metric counts no deletion with --observe (CAPI-59)":                               {true, 0},
+		"the metric counts the deletion of an orphan only once when the cloud accepts the deletion twice (CAPI-59)": {false, 1},
+		"the metric counts no deletion in observe mode (CAPI-59)":                                                   {true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := speaker(t)

@@ -192,7 +192,7 @@ func TestAClonedClusterStopsTheDeletionOfOrphans(t *testing.T) {
 	stranger := lives.DeepCopy()
 	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
 	w.server(stranger)
-	t.Run("a server that a clone of this cluster creates stops the deletion of orphans, also after a change of leader (MCM-82)", func(t *testing.T) {
+	t.Run("no orphan is deleted, by this leader or the next, after a clone of this cluster has created a server (MCM-82)", func(t *testing.T) {
 		w.remove(lives)
 		for range 3 {
 			w.later()

@@ -57,7 +57,7 @@ func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n i
 	}
 }
 
-func TestGoneMachinesAreForgottenAfterThirtyDays(t *testing.T) {
+func TestTheOrphanCheckForgetsDeletedMachinesAfterThirtyDays(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	w := newWitness(clock)
 	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)

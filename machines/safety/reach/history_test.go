@@ -19,24 +19,24 @@ func answersAt(seconds ...int) *history {
 
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-func TestWhenAnOutageOfTheAPIServerStopsDecisions(t *testing.T) {
+func TestWhenAnOutageOfTheAPIServerStopsDroversDecisions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		history          *history
 		now              int
 		frozen           bool
 		since, recovered int
 	}{
-		"decisions are stopped from the start of the process until the API server's first answer (MCM-79)":           {answersAt(), 7, true, 0, -1},
-		"decisions are made from the API server's first answer on (MCM-79)":                                          {answersAt(4), 7, false, -1, 4},
-		"decisions are made while the API server answers every 5 s (MCM-79)":                                         {answersAt(5, 10, 15, 20), 24, false, -1, 5},
-		"decisions are made while the API server's last answer is less than 30 s old (MCM-79)":                       {answersAt(5, 10), 39, false, -1, 5},
-		"decisions stop once the API server's last answer is 30 s old (MCM-79)":                                      {answersAt(5, 10), 40, true, 40, 5},
-		"decisions are stopped during the whole outage (MCM-79)":                                                     {answersAt(5, 10), 4000, true, 40, 5},
-		"decisions are stopped for another 30 s after the outage, until the informer caches have caught up (MCM-79)": {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 129, true, 40, 130},
-		"decisions are made again from 30 s after the outage on, and timeouts start again (MCM-51, MCM-79)":          {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 130, false, -1, 130},
-		"decisions stop again in a second outage, and the time of the stop is that of the second outage (MCM-79)":    {answersAt(5, 100, 125, 150, 175, 200), 230, true, 230, 130},
-		"decisions stop in a second outage that begins less than 30 s after the first outage (MCM-79)":               {answersAt(5, 100, 105), 135, true, 135, 130},
-		"decisions are made during less than 30 s without an answer, and timeouts do not start again (MCM-51)":       {answersAt(5, 34), 40, false, -1, 5},
+		"decisions are stopped from the start of the process until the API server's first answer (MCM-79)":                    {answersAt(), 7, true, 0, -1},
+		"decisions are made from the API server's first answer on (MCM-79)":                                                   {answersAt(4), 7, false, -1, 4},
+		"decisions are made while the API server answers every 5 s (MCM-79)":                                                  {answersAt(5, 10, 15, 20), 24, false, -1, 5},
+		"decisions are made while the API server's last answer is less than 30 s old (MCM-79)":                                {answersAt(5, 10), 39, false, -1, 5},
+		"decisions stop once the API server's last answer is 30 s old (MCM-79)":                                               {answersAt(5, 10), 40, true, 40, 5},
+		"decisions are stopped during the whole outage (MCM-79)":                                                              {answersAt(5, 10), 4000, true, 40, 5},
+		"decisions are stopped for another 30 s after the outage, until the informer caches have caught up (MCM-79)":          {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 129, true, 40, 130},
+		"decisions are made again from 30 s after the outage on, and timeouts start again (MCM-51, MCM-79)":                   {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 130, false, -1, 130},
+		"decisions stop again in a second outage, and the state has the time of the second stop (MCM-79)":                     {answersAt(5, 100, 125, 150, 175, 200), 230, true, 230, 130},
+		"decisions stop in a second outage that begins less than 30 s after the first outage (MCM-79)":                        {answersAt(5, 100, 105), 135, true, 135, 130},
+		"decisions continue when the API server does not answer for less than 30 s, and timeouts do not start again (MCM-51)": {answersAt(5, 34), 40, false, -1, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tt.history.state(at(tt.now))
@@ -76,7 +76,7 @@ func TestTheCombinedStateOfTwoAPIServers(t *testing.T) {
 }
 
 func TestAnOutageOfTheAPIServerIsReported(t *testing.T) {
-	t.Run("an outage is reported once the API server has not answered for 30 s, and only until the API server answers (CA-C13, MCM-79)", func(t *testing.T) {
+	t.Run("an outage is reported after 30 s without an answer of the API server, and no longer after the next answer (CA-C13, MCM-79)", func(t *testing.T) {
 		h := answersAt(5)
 		if early, late := h.away(at(34)), h.away(at(36)); early != "" || !strings.Contains(late, "the API server has been out of reach for 31s") {
 			t.Errorf("away() = %q, then %q", early, late)

@@ -86,7 +86,7 @@ func expect(t *testing.T, w *Watch, frozen bool) {
 	}
 }
 
-func TestDecisionsStopWhileAnAPIServerDoesNotAnswer(t *testing.T) {
+func TestDroversDecisionsStopWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	for name, outage := range map[string]func(control, target *server, away bool){
 		"decisions stop while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
 		"decisions stop while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
@@ -170,7 +170,7 @@ func TestDecisionsStopWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("decisions never stop when no Watch observes the API servers", func(t *testing.T) {
+	t.Run("decisions never stop when drover does not observe the API servers", func(t *testing.T) {
 		var w *Watch
 		expect(t, w, false)
 	})

@@ -14,7 +14,7 @@ import (
 
 // In these tests a Machine names another user's server and Node. Its author controls a cloud that lists that server, or
 // has written the Machine's status.
-func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
+func TestTheGroupOfANodeWithTheProviderIDOfAMachine(t *testing.T) {
 	born := pools.Noon.Add(-time.Hour)
 	for _, tt := range []struct {
 		name   string
@@ -38,11 +38,11 @@ func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(victim.UID)}
 			victim.CreationTimestamp = metav1.NewTime(born.Add(time.Minute))
 		}, "z"},
-		{"a Node belongs to another group when that group's Machine with the same server is older (F-4)", func(_ *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node belongs to the older Machine's group when Machines of two groups have the Node's provider ID (F-4)", func(_ *corev1.Node, victim *v1alpha1.Machine) {
 			victim.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 		}, "z"},
-		{"a Node belongs to the Machine's group when no other Machine names the Node", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
-		{"a Node with the Machine's owner label belongs to the Machine's group even when the Node is older", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node belongs to the Machine's group when no other Machine has the Node's provider ID", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
+		{"a Node with the Machine's owner label belongs to the Machine's group even when the Node is older than the Machine", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "attacker"}
 			victim.Spec.ProviderID = nil
@@ -59,9 +59,9 @@ func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 			tt.change(n, victim)
 			want := map[string]string{"a": p.ID(), "z": other.ID()}[tt.group]
 			for how, node := range map[string]membership.Node{
-				"a request with all fields that the autoscaler sends for the Node returns the expected group": pools.Asked(n),
-				"a request with only the Node's provider ID returns the expected group":                       {ProviderID: n.Spec.ProviderID},
-				"a request with only the Node's name returns the expected group":                              {Name: n.Name},
+				"the returned group is right when the request has all fields that the autoscaler sends for the Node": pools.Asked(n),
+				"the returned group is right when the request has only the Node's provider ID":                       {ProviderID: n.Spec.ProviderID},
+				"the returned group is right when the request has only the Node's name":                              {Name: n.Name},
 			} {
 				if got := groupOf(index(w), node); got != want {
 					t.Errorf("%s: got %q, want %q", how, got, want)

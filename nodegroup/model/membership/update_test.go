@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestWhichGroupsAWatchEventChanges(t *testing.T) {
+func TestApplyingAWatchEventToTheMembershipIndex(t *testing.T) {
 	w := pools.NewWorld()
 	p, other := w.Pool("a", 2, 0, 5), w.Pool("b", 1, 0, 5)
 	m, n := p.Node("a-1")
@@ -24,12 +24,12 @@ func TestWhichGroupsAWatchEventChanges(t *testing.T) {
 		event membership.Event
 		want  []string
 	}{
-		"a changed deployment changes its group":                         {membership.Event{Object: other.Deployment}, []string{other.ID()}},
-		"a changed set changes its deployment's group":                   {membership.Event{Object: p.Set}, []string{p.ID()}},
-		"a changed Machine changes its group":                            {membership.Event{Object: m}, []string{p.ID()}},
-		"a Machine that leaves its set changes the group that it leaves": {membership.Event{Object: moved}, []string{p.ID()}},
-		"a deleted Node changes its Machine's group":                     {membership.Event{Object: n, Gone: true}, []string{p.ID()}},
-		"a Node that belongs to no Machine changes no group":             {membership.Event{Object: foreign}, nil},
+		"a changed deployment marks its group as changed":                         {membership.Event{Object: other.Deployment}, []string{other.ID()}},
+		"a changed set marks its deployment's group as changed":                   {membership.Event{Object: p.Set}, []string{p.ID()}},
+		"a changed Machine marks its group as changed":                            {membership.Event{Object: m}, []string{p.ID()}},
+		"a Machine that leaves its set marks the group that it leaves as changed": {membership.Event{Object: moved}, []string{p.ID()}},
+		"a deleted Node marks its Machine's group as changed":                     {membership.Event{Object: n, Gone: true}, []string{p.ID()}},
+		"a Node that belongs to no Machine marks no group as changed":             {membership.Event{Object: foreign}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, dirty := before.Apply([]membership.Event{tc.event})
@@ -38,7 +38,7 @@ func TestWhichGroupsAWatchEventChanges(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an index that was built before an event still contains the Node's earlier group", func(t *testing.T) {
+	t.Run("applying an event returns a new index, and the old index still contains the deleted Node's group", func(t *testing.T) {
 		after, _ := before.Apply([]membership.Event{{Object: n, Gone: true}, {Object: moved}})
 		if got := groupOf(before, pools.Asked(n)); got != p.ID() {
 			t.Errorf("before the events the node belongs to %q, want %q", got, p.ID())

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// FuzzAnyReadablePricesAreAboveZero parses arbitrary text as prices: if it can be parsed, every node must have a price above 0, and nothing may
-// panic.
-func FuzzAnyReadablePricesAreAboveZero(f *testing.F) {
+// FuzzANodeCostsMoreThanZeroWithEveryValidPriceList parses arbitrary text as prices: if it can be parsed, every node must have a
+// price above 0, and nothing may panic.
+func FuzzANodeCostsMoreThanZeroWithEveryValidPriceList(f *testing.F) {
 	for _, text := range []string{"cpu: 1", "flavors: {a: .inf}", "", "\xff", "gpu: 1e999", "{}", "cpu: ["} {
 		f.Add("a", text)
 	}

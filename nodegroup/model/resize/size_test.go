@@ -71,7 +71,7 @@ func TestPatchesOfAGroup(t *testing.T) {
 			t.Errorf("got %s, error %v, want %s", got, err, want)
 		}
 	})
-	t.Run("a patch is refused when the list of removals would be too long", func(t *testing.T) {
+	t.Run("a patch is refused when it would make spec.removals too long", func(t *testing.T) {
 		p.Deployment.Spec.Removals = make([]v1alpha1.Removal, v1alpha1.MaxRemovals)
 		full := groupOf(w, p)
 		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(pools.OpenStack, m)}}.Patch(pools.Noon)
@@ -79,7 +79,7 @@ func TestPatchesOfAGroup(t *testing.T) {
 			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
 		}
 	})
-	t.Run("a patch that raises the placeholders' series beyond the largest int32 sets the series to 0", func(t *testing.T) {
+	t.Run("a patch sets the placeholders' series to 0 when the next number would exceed the largest int32", func(t *testing.T) {
 		got, err := Change{Group: g, Replicas: 2, raiseSeries: true}.Patch(pools.Noon)
 		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"placeholderSeries":0}}`
 		if err != nil || string(got) != want {

@@ -43,7 +43,7 @@ var builtins = []operations{
 		lease.SetResourceVersion("")
 		s.update("without a version", lease)
 	}},
-	{"a request with a valid bootstrap token is made as the token's user and groups", func(s *script) {
+	{"a request with a valid bootstrap token has the user and the groups of the token", func(s *script) {
 		s.token("tokena", time.Hour)
 		s.token("tokenb", -time.Hour)
 		for _, bearer := range []string{"tokena.0123456789abcdef", "tokena.0123456789abcdee", "tokenb.0123456789abcdef", "nobody.0123456789abcdef"} {
@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction uses up its disruption budget, and is refused when none is left or the pod has two budgets (F-22)", func(s *script) {
+	{"an eviction uses the pod's disruption budget, and is refused when that is used up or the pod has two budgets (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -94,7 +94,7 @@ var builtins = []operations{
 		s.say("the answer: %s", s.evictionAnswer("c"))
 		s.evict("of what is not there", "nobody", "")
 	}},
-	{"a pod on a node is deleted after its grace period", func(s *script) {
+	{"a deleted pod on a node is terminating during its grace period, and is gone at once with a grace period of 0", func(s *script) {
 		s.pod("a", "somewhere", "Running")
 		s.delete("it", s.object("v1", "Pod", "a", ""))
 		o := &corev1.Pod{}
@@ -140,7 +140,7 @@ var reads = []operations{
 			s.delete(name, s.object("v1", "Pod", name, ""), client.GracePeriodSeconds(0))
 		}
 	}},
-	{"a watch with a selector shows an object that begins or stops to match as added or deleted", func(s *script) {
+	{"a watch with a selector reports an object as added when it begins to match, and as deleted when it stops", func(s *script) {
 		before := s.create("one that exists before", s.machine("before"))
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(before.GroupVersionKind())
@@ -182,7 +182,7 @@ var reads = []operations{
 // The cases use owners and dependents of built-in kinds, because the real garbage collector discovers other kinds only
 // half a minute after its start.
 var collections = []operations{
-	{"dependents are deleted after their owner in background deletion", func(s *script) {
+	{"in background deletion, dependents are deleted after their owner", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))
 		grandchild := s.create("its dependent's", s.owned("grandchild", false, child))
@@ -190,7 +190,7 @@ var collections = []operations{
 		s.eventually("the dependent goes", child, gone)
 		s.eventually("what was the dependent's goes", grandchild, gone)
 	}},
-	{"dependents are deleted before their owner in foreground deletion", func(s *script) {
+	{"in foreground deletion, dependents are deleted before their owner", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.owned("child", true, owner)
 		child.SetFinalizers([]string{"example.org/hold"})
@@ -202,7 +202,7 @@ var collections = []operations{
 		s.eventually("the dependent goes", child, gone)
 		s.eventually("the owner goes", owner, gone)
 	}},
-	{"a dependent that is created during foreground deletion is deleted with the others", func(s *script) {
+	{"a dependent that is created during the foreground deletion of its owner is also deleted", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.owned("child", true, owner)
 		child.SetFinalizers([]string{"example.org/hold"})

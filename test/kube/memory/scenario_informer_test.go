@@ -112,7 +112,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch from a resource version over an hour old is refused as expired when many changes followed", func(t *testing.T) {
+	t.Run("a watch is refused as expired when it starts at a resource version that is hours old and many changes followed", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "first")
 			first, err := w.client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
@@ -153,7 +153,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch ends at its timeout although its changes are delayed for longer", func(t *testing.T) {
+	t.Run("a watch ends at its timeout although the test delays all changes for longer than that", func(t *testing.T) {
 		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
 			begin := time.Now()
@@ -204,7 +204,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an informer lists again when the history of its watch is gone", func(t *testing.T) {
+	t.Run("an informer lists the objects again when the API server has forgotten the history for the informer's watch", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
 			_ = w.known(t)

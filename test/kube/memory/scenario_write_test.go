@@ -118,7 +118,7 @@ var writes = []operations{
 }
 
 var applies = []operations{
-	{"a server-side apply sets the fields in it, and removes those that its field manager now leaves out", func(s *script) {
+	{"a server-side apply sets its fields, and removes fields that the same manager applied earlier and leaves out now", func(s *script) {
 		s.apply("a new Machine", "alice", s.machine("m"))
 		with := s.machine("m")
 		with.SetLabels(map[string]string{"a": "1"})
@@ -205,7 +205,7 @@ var statuses = []operations{
 }
 
 var deletions = []operations{
-	{"deleting an object that was deleted before is refused", func(s *script) {
+	{"deleting an object that no longer exists is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.delete("it", m)
 		s.delete("it again", m)

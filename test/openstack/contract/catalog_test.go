@@ -50,7 +50,7 @@ var lookupRows = []row{
 		}
 	}},
 	{"images, networks, subnets and security groups are found by their full name and by ID", nothing, byNameAndID},
-	{"a network has the field router:external", nothing, func(b *bench) {
+	{"a network's field router:external shows whether the network is external", nothing, func(b *bench) {
 		for name, outside := range map[string]bool{b.network: false, b.pool: true} {
 			a := b.want(b.user.get(network, "/networks?name="+url.QueryEscape(name)), http.StatusOK)
 			b.same("router:external of "+name, a.at("networks.0.router:external"), outside)

@@ -104,25 +104,25 @@ var refusals = []struct {
 	{"a server with an unknown key pair is refused", wish{fields: doc{"key_name": "no-such-key"}}, []string{"Invalid key_name provided."}},
 	{"a server with an unknown network is refused", wish{fields: doc{"networks": []doc{{"uuid": nowhere}}}}, []string{"Network " + nowhere + " could not be found."}},
 	{"a server with an unknown port is refused", wish{fields: doc{"networks": []doc{{"port": nowhere}}}}, []string{"Port id " + nowhere + " could not be found."}},
-	{"a server with an unknown zone is refused", wish{fields: doc{"availability_zone": "nowhere"}}, []string{"The requested availability zone is not available"}},
+	{"a server in an unknown zone is refused", wish{fields: doc{"availability_zone": "nowhere"}}, []string{"The requested availability zone is not available"}},
 	{"a server with an unknown server group is refused", wish{hints: doc{"group": nowhere}}, []string{"Instance group " + nowhere + " could not be found."}},
 	{"a server with a server group ID that is not a UUID is refused", wish{hints: doc{"group": "nonsense"}}, []string{"'nonsense' is not a 'uuid'"}},
 	{"a server with user data that is not base64 is refused", wish{fields: doc{"user_data": "abc"}}, []string{"is not a 'base64'"}},
 	{"a server with user data that is too long is refused", wish{fields: doc{"user_data": strings.Repeat("x", 65536)}}, []string{"user_data", "is too long"}},
 	{"a server with a metadata value that is too long is refused", wish{fields: doc{"metadata": doc{"k": strings.Repeat("x", 256)}}}, []string{"is too long"}},
-	{"a server with a metadata key with a slash is refused", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
-	{"a server with a tag with a comma is refused", wish{version: "2.52", fields: doc{"tags": []string{"a,b"}}}, []string{"a,b"}},
-	{"a server with tags below microversion 2.52 is refused", wish{version: "2.51", fields: doc{"networks": "none", "tags": []string{"a"}}}, []string{"Additional properties are not allowed ('tags' was unexpected)"}},
+	{"a server whose metadata key contains a slash is refused", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
+	{"a server whose tag contains a comma is refused", wish{version: "2.52", fields: doc{"tags": []string{"a,b"}}}, []string{"a,b"}},
+	{"below microversion 2.52, a server with tags is refused", wish{version: "2.51", fields: doc{"networks": "none", "tags": []string{"a"}}}, []string{"Additional properties are not allowed ('tags' was unexpected)"}},
 	{"a server with a field that does not exist is refused", wish{fields: doc{"flaverRef": "x"}}, []string{"Additional properties are not allowed ('flaverRef' was unexpected)"}},
 	{"a server with an empty name is refused", wish{fields: doc{"name": ""}}, []string{"name"}},
 	{"a server with a name that is too long is refused", wish{fields: doc{"name": strings.Repeat("x", 256)}}, []string{"is too long"}},
-	{"a server with no networks from microversion 2.37 on is refused", wish{version: "2.37", fields: doc{"networks": nil}}, []string{"'networks' is a required property"}},
+	{"from microversion 2.37 on, a server without networks is refused", wish{version: "2.37", fields: doc{"networks": nil}}, []string{"'networks' is a required property"}},
 }
 
 var refusalRows = []row{
 	{"a request for a server with an invalid value is refused at once with 400 and Nova's error text", nothing, func(b *bench) {
 		for _, r := range refusals {
-			if _, given := r.wish.fields["networks"]; !given && r.name != "a server with no networks from microversion 2.37 on is refused" {
+			if _, given := r.wish.fields["networks"]; !given && r.name != "from microversion 2.37 on, a server without networks is refused" {
 				if r.wish.fields == nil {
 					r.wish.fields = doc{}
 				}
@@ -146,7 +146,7 @@ var refusalRows = []row{
 		a := b.want(b.server(wish{fields: doc{"networks": []doc{{"port": port}}}}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("code", a.at("conflictingRequest.code"), 409)
 	}},
-	{"creating a server with the name of a security group that two groups have is refused with 409", nothing, func(b *bench) {
+	{"creating a server is refused with 409 when two security groups have the requested name", nothing, func(b *bench) {
 		name := b.name()
 		b.securityGroup(name)
 		b.securityGroup(name)

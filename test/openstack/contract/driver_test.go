@@ -168,7 +168,7 @@ func (b *bench) has(servers, ports, addresses int) {
 }
 
 var driverRows = []row{
-	{"the driver creates and deletes machines in few calls, and leaves no resource", operator, severalMachines},
+	{"the driver creates and deletes machines with few calls, and leaves no resource in the cloud", operator, severalMachines},
 	{"the driver creates a machine whose spec has all fields", nothing, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{
@@ -207,7 +207,7 @@ var driverRows = []row{
 		b.release(i)
 		b.until("the volume is gone", func() bool { return count() == before })
 	}},
-	{"a driver that is restarted between creating the port and the server creates no resource twice", aMinute, func(b *bench) {
+	{"the driver creates no resource twice when it is restarted after creating the port and after creating the server", aMinute, func(b *bench) {
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
@@ -249,8 +249,8 @@ var driverRows = []row{
 		b.has(0, 0, 0)
 	}},
 	{"the driver creates its default security group and server group only once, for all machines and across restarts", nothing, sharedGroups},
-	{"the driver takes over a server that machine-controller created, by its machine-uid, and adds its own owner tag", nothing, takenOver},
-	{"a restored Machine adopts the server that an operator allows, with its port and address (F-1)", nothing, restored},
+	{"the driver finds a server of machine-controller by the metadata machine-uid, and adds drover's owner tag to it", nothing, takenOver},
+	{"a Machine that was restored adopts the server that an operator allows, and that server's port and address (F-1)", nothing, restored},
 	{"the driver notices that another client deleted a server, and releases its resources", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))
@@ -423,24 +423,24 @@ var driverErrorRows = []row{
 		m.limit(b.T, "port", 0)
 		b.refused(b.fields(nil), fault.Quota, fault.CodePortQuotaExceeded)
 	}},
-	{"the driver reports an exceeded quota of Cinder as a Quota error once the server is in ERROR", operatorAndVolumes, func(b *bench) {
+	{"the driver reports a Quota error once a server is in ERROR because a quota of Cinder is exceeded", operatorAndVolumes, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "volumes", 0)
 		b.fails(b.fields(doc{"rootDiskSizeGB": 1}), fault.Quota, fault.CodeVolumeQuotaExceeded)
 	}},
-	{"the driver reports a flavor that fits on no host as a NoCapacity error once the server is in ERROR", nothing, func(b *bench) {
+	{"the driver reports a NoCapacity error once a server is in ERROR because its flavor fits on no host", nothing, func(b *bench) {
 		b.fails(b.fields(doc{"flavor": b.impossible}), fault.NoCapacity, fault.CodeNoValidHost)
 	}},
-	{"the driver reports a zone without an enabled host as a NoCapacity error", operator, func(b *bench) {
+	{"the driver reports a NoCapacity error when all hosts of the zone are disabled", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, b.zone)
 		b.refused(b.fields(doc{"availabilityZone": b.zone}), fault.NoCapacity, fault.CodeZoneUnavailable)
 	}},
-	{"the driver reports a network or a pool without a free address as a NoCapacity error", aPlayground, func(b *bench) {
+	{"the driver reports a NoCapacity error when the network or the floating IP pool has no free address", aPlayground, func(b *bench) {
 		b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated)
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil}), fault.NoCapacity, fault.CodeAddressesExhausted)
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.nearlyEmpty)}), http.StatusCreated)
 		b.refused(b.fields(doc{"floatingIpPool": b.nearlyEmpty}), fault.NoCapacity, fault.CodeIPPoolExhausted)
 	}},
-	{"the driver reports an unknown name in a spec as an Invalid error, with a different code for each field", nothing, func(b *bench) {
+	{"the driver reports an Invalid error for an unknown name in a spec, with a different code for each field", nothing, func(b *bench) {
 		for field, code := range map[string]fault.Code{
 			"flavor": fault.CodeFlavorNotFound, "image": fault.CodeImageNotFound, "network": fault.CodeNetworkNotFound, "subnet": fault.CodeSubnetNotFound,
 			"availabilityZone": fault.CodeZoneNotFound, "floatingIpPool": fault.CodeIPPoolNotFound, "serverGroup": fault.CodeServerGroupNotFound,
@@ -450,7 +450,7 @@ var driverErrorRows = []row{
 		b.refused(b.fields(doc{"securityGroups": []string{"no-such-thing"}}), fault.Invalid, fault.CodeSecurityGroupNotFound)
 		b.refused(b.fields(doc{"keyName": "no-such-thing"}), fault.Invalid, fault.CodeKeyPairNotFound)
 	}},
-	{"the driver reports a network without a router to the floating IP pool as an Invalid error", aPlayground, func(b *bench) {
+	{"the driver reports an Invalid error when no router connects the network to the floating IP pool", aPlayground, func(b *bench) {
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil, "floatingIpPool": b.pool}), fault.Invalid, fault.CodeInvalidSpec)
 	}},
 	{"the driver reports a wrong password and an unknown application credential as Auth errors", nothing, func(b *bench) {
@@ -470,7 +470,7 @@ var driverErrorRows = []row{
 			b.judged(err, fault.Auth, fault.CodeUnauthorized)
 		}
 	}},
-	{"the driver reports the creation of a server by a user who may only read as an Auth error", aReader, func(b *bench) {
+	{"the driver reports an Auth error when a user who may only read creates a server", aReader, func(b *bench) {
 		// On some clouds a user with the role reader may create a port, and only the request for the server is refused.
 		m := b.machine(b.fields(nil))
 		reading, stop := b.drover(b.reader)
@@ -480,7 +480,7 @@ var driverErrorRows = []row{
 		b.release(b.instance(d, m))
 		b.has(0, 0, 0)
 	}},
-	{"the driver reports a response 429 as a RateLimited error with the time to wait", operator, func(b *bench) {
+	{"the driver reports a RateLimited error with the time to wait when the cloud answers 429", operator, func(b *bench) {
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1, status: 429, retryAfter: 1})

@@ -25,7 +25,7 @@ var signInRows = []row{
 	}},
 	{"a user signs in with an application credential by its ID, or by its name and its user", nothing, applicationCredentials},
 	{"a deleted application credential is refused with 404 by ID and 401 or 404 by name, and its tokens become invalid", nothing, deletedCredential},
-	{"the tokens of an application credential expire together with it, and show the expiry without a time zone", nothing, endingCredential},
+	{"the tokens of an application credential expire with the credential, and show that time without a time zone", nothing, endingCredential},
 	{"a wrong user, project or password is refused with 401, without saying which of them is wrong", nothing, wrongPassword},
 	{"a revoked or unknown token is refused with 401 by every service", nothing, revokedToken},
 	{"a user signs in with a token and gets another token", nothing, func(b *bench) {
@@ -36,7 +36,7 @@ var signInRows = []row{
 		b.want(a, http.StatusCreated)
 		b.same("project", a.word("token.project.id"), b.user.project)
 	}},
-	{"creating a server as a user who may only read is refused by Nova with 403", aReader, func(b *bench) {
+	{"Nova answers 403 when a user who may only read requests a server", aReader, func(b *bench) {
 		reader := newClient(b.T, b.reader)
 		b.want(reader.get(compute, "/servers/detail"), http.StatusOK)
 		a := reader.post(compute, "/servers", doc{"server": doc{

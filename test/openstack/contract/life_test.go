@@ -3,7 +3,7 @@ package contract
 import "net/http"
 
 var lifeRows = []row{
-	{"a new server is shown as soon as Nova has accepted it, and without host and addresses while it is in BUILD", nothing, func(b *bench) {
+	{"a new server is shown as soon as Nova has accepted it, and at first has neither a host nor addresses", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"metadata": doc{"machine-uid": "m"}}}), http.StatusAccepted).word("server.id")
 		a := b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)
 		if a.word("server.status") == "BUILD" && a.at("server.OS-EXT-STS:task_state") != nil && a.word("server.hostId") == "" {
@@ -25,7 +25,7 @@ var lifeRows = []row{
 			b.same("vm_state", a.at("OS-EXT-STS:vm_state"), "stopped")
 		}
 	}},
-	{"starting a server changes its field updated, by which lists with changes-since find it", nothing, func(b *bench) {
+	{"starting a server changes the server's field updated, on which lists with changes-since depend", nothing, func(b *bench) {
 		id := b.stopped()
 		updated := b.user.get(compute, "/servers/"+id).word("server.updated")
 		b.nextSecond(updated)
@@ -72,7 +72,7 @@ var lifeRows = []row{
 		b.unbound(port)
 		b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 	}},
-	{"a server stays ACTIVE, without the address, when its port is deleted", nothing, func(b *bench) {
+	{"a server whose port is deleted stays ACTIVE and loses the port's address", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
@@ -88,12 +88,12 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
 		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
 	}},
-	{"a server can be deleted by force", nothing, func(b *bench) {
+	{"the action forceDelete deletes a server", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"forceDelete": nil}), http.StatusAccepted)
 		b.gone("/servers/" + id)
 	}},
-	{"the console of an ACTIVE server is text, and for the console of a new server Nova may return 404 or 409", nothing, func(b *bench) {
+	{"the console of an ACTIVE server is text, and a request for the console of a new server may get 404 or 409", nothing, func(b *bench) {
 		path := func(id string) string { return "/servers/" + id + "/action" }
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK, http.StatusNotFound, http.StatusConflict)
@@ -103,7 +103,7 @@ var lifeRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"adding metadata to a server changes its field updated", nothing, func(b *bench) {
+	{"adding metadata to a server changes the server's field updated", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"metadata": doc{"one": "1"}}})
 		before := b.user.get(compute, "/servers/"+id)
 		b.nextSecond(before.word("server.updated"))
@@ -121,7 +121,7 @@ var lifeRows = []row{
 		a := b.status(id, "ERROR")
 		b.same("fault", a.word("server.fault.message"), "No valid host was found. ")
 	}},
-	{"a server for which its anti-affinity group leaves no host is accepted and goes to ERROR", operator, func(b *bench) {
+	{"a server is accepted and goes to ERROR when its anti-affinity group leaves no host for it", operator, func(b *bench) {
 		// With all hosts outside of one zone disabled, no host is left for the second server.
 		for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {
 			if z["zoneName"] != b.zone {

@@ -31,7 +31,7 @@ var listRows = []row{
 			}
 		}
 	}},
-	{"lists of servers go from the newest to the oldest, and a full page links to the next even if that is empty", nothing, func(b *bench) {
+	{"lists of servers begin with the newest, and a full page links to the next page even if the next page is empty", nothing, func(b *bench) {
 		tag := b.name()
 		first := b.boot(wish{fields: doc{"name": tag + "-first"}})
 		b.nextSecond(b.user.get(compute, "/servers/"+first).word("server.created"))

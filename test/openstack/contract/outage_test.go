@@ -9,8 +9,8 @@ import (
 )
 
 var outageRows = []row{
-	{"Nova creates and shows no servers while Neutron is down, and servers that are being built go to ERROR (F-58)", operator, networkOutage},
-	{"the driver reports a build that failed while Neutron was down as a Transient, not a NoCapacity error (F-58)", operator, buildsWithoutNetwork},
+	{"while Neutron is down, Nova neither creates nor shows servers, and servers that are being built go to ERROR (F-58)", operator, networkOutage},
+	{"the driver reports a Transient error, not a NoCapacity error, for a build that failed while Neutron was down (F-58)", operator, buildsWithoutNetwork},
 }
 
 // outageRounds is the maximum number of outages that a test causes until one of them affects a server that is being built.

@@ -23,7 +23,7 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"a filter for ports matches only the whole owner tag, in upper and lower case alike", nothing, exactMarks},
+	{"a filter by owner tag finds only ports with the whole tag, and ignores upper and lower case", nothing, exactMarks},
 	{"a list of ports has only the requested fields, and only ports of the requested project", nothing, func(b *bench) {
 		id := b.portID()
 		a := b.want(b.user.get(network, "/ports?fields=id&fields=description&project_id="+b.user.project), http.StatusOK)
@@ -40,7 +40,7 @@ var portRows = []row{
 	{"a list of ports with an unknown filter is refused with 400", nothing, func(b *bench) {
 		b.want(b.user.get(network, "/ports?colour=blue"), http.StatusBadRequest, "HTTPBadRequest", "['colour'] is invalid attribute for filtering")
 	}},
-	{"pages of ports are ordered by ID, and each page links to the next page", nothing, func(b *bench) {
+	{"the pages of a list of ports together have every port, and an unknown marker is refused with 404", nothing, func(b *bench) {
 		mark, ids := b.name(), map[string]bool{}
 		for range 3 {
 			ids[b.want(b.port(doc{"description": mark}), http.StatusCreated).word("port.id")] = true
@@ -66,7 +66,7 @@ var portRows = []row{
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
 	}},
-	{"creating a port is refused with 404 for an unknown reference and with 400 for an invalid value", nothing, func(b *bench) {
+	{"a port is refused with 404 for an unknown network, subnet or security group, and with 400 for an invalid value", nothing, func(b *bench) {
 		b.want(b.port(doc{"network_id": nowhere}), http.StatusNotFound, "NetworkNotFound", "Network "+nowhere+" could not be found.")
 		b.want(b.port(doc{"security_groups": []string{nowhere}}), http.StatusNotFound, "SecurityGroupNotFound", "Security group "+nowhere+" does not exist")
 		b.want(b.port(doc{"fixed_ips": []doc{{"subnet_id": nowhere}}}), http.StatusNotFound, "SubnetNotFound", "Subnet "+nowhere+" could not be found.")
@@ -167,7 +167,7 @@ var floatingRows = []row{
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated)
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusConflict, "FloatingIPPortAlreadyAssociated")
 	}},
-	{"a floating IP outlives its port, and deleting the floating IP returns 204, then 404", nothing, func(b *bench) {
+	{"a floating IP stays when its port is deleted; its own deletion returns 204, and a second deletion 404", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.id")
 		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
@@ -219,7 +219,7 @@ var groupRows = []row{
 		}
 		b.same("with the name", len(b.user.get(network, "/security-groups?name="+name).rows("security_groups")), 2)
 	}},
-	{"a security group may have a rule for its own members, and the same rule again is refused with 409", nothing, func(b *bench) {
+	{"a security group may have a rule for its own members, and creating the same rule again is refused with 409", nothing, func(b *bench) {
 		id := b.want(b.securityGroup(b.name()), http.StatusCreated).word("security_group.id")
 		rule := doc{"security_group_rule": doc{"security_group_id": id, "direction": "ingress", "ethertype": "IPv4", "remote_group_id": id}}
 		b.want(b.user.post(network, "/security-group-rules", rule), http.StatusCreated)

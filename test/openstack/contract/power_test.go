@@ -8,7 +8,7 @@ import (
 )
 
 var driverPowerRows = []row{
-	{"the driver sees at once that a server was stopped and starts it, and starting a running server succeeds", nothing, func(b *bench) {
+	{"the driver sees a stopped server at once and starts it, and a start of a server that already runs succeeds", nothing, func(b *bench) {
 		i, id := b.withServer()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
 		b.seen(i, cloud.ServerStopped)

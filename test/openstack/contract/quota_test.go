@@ -14,7 +14,7 @@ func (b *bench) used(field string) int {
 }
 
 var quotaRows = []row{
-	{"a server beyond the quota of instances, cores or RAM is refused with 403, and the error has quota and use", operator, func(b *bench) {
+	{"a server beyond the quota of instances, cores or RAM is refused with 403 and an error that names quota and use", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			have := b.used(field)
 			m := b.misfortune(b.T)
@@ -35,7 +35,7 @@ var quotaRows = []row{
 		b.same("used", b.used("totalInstancesUsed"), have-1)
 		b.boot(wish{})
 	}},
-	{"a port beyond the quota is refused by Neutron with 409, and by Nova with 403 when Nova would create the port", operator, func(b *bench) {
+	{"a port beyond the quota is refused by Neutron with 409, and by Nova with 403 when a server needs a new port", operator, func(b *bench) {
 		used, _ := b.user.get(network, "/quotas/"+b.user.project+"/details.json").at("quota.port.used").(float64)
 		b.misfortune(b.T).limit(b.T, "port", int(used))
 		a := b.want(b.port(nil), http.StatusConflict, "Quota exceeded for resources: ['port'].")

@@ -10,10 +10,10 @@ import (
 const latePosts = 10
 
 var samePortRows = []row{
-	{"of two servers requested on one port at the same time, one goes to ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
+	{"when two servers are requested on one port at the same time, one goes to ERROR, and neither keeps the port (F-21)", nothing, func(b *bench) {
 		b.neitherHasThePort(0)
 	}},
-	{"of two servers requested on one port a moment apart, one goes to ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
+	{"when two servers are requested on one port a moment apart, one goes to ERROR, and neither keeps the port (F-21)", nothing, func(b *bench) {
 		b.neitherHasThePort(5 * b.pace)
 	}},
 	{"a second server on the port of an ACTIVE server is refused with 409, and the first keeps the port (F-21)", nothing, func(b *bench) {

@@ -30,7 +30,7 @@ type topic struct {
 var topics = []topic{
 	{"signing in", signInRows}, {"versions", versionRows}, {"look-ups", lookupRows}, {"refused requests for servers", refusalRows}, {"ports", portRows},
 	{"floating IPs", floatingRows}, {"security groups and server groups", groupRows}, {"creating a server", createRows}, {"the life of a server", lifeRows},
-	{"servers on one port", samePortRows}, {"listing servers", listRows}, {"time", timeRows}, {"quota", quotaRows}, {"volumes", volumeRows},
+	{"servers on one port", samePortRows}, {"listing servers", listRows}, {"timing", timeRows}, {"quota", quotaRows}, {"volumes", volumeRows},
 	{"lost responses and rate limits", troubleRows}, {"the driver", driverRows}, {"starting servers with the driver", driverPowerRows}, {"the driver's errors", driverErrorRows},
 	{"outages", outageRows},
 }

@@ -16,7 +16,7 @@ var timeRows = []row{
 		b.same("zone", a.word("server.OS-EXT-AZ:availability_zone"), b.zone)
 		b.status(id, "ACTIVE")
 	}},
-	{"an ACTIVE server shows a floating IP that is older than the server together with its fixed address (F-57)", nothing, func(b *bench) {
+	{"an ACTIVE server shows at once a floating IP that its port had before the server was created (F-57)", nothing, func(b *bench) {
 		port := b.portID()
 		address := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.floating_ip_address")
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})

@@ -68,12 +68,12 @@ func TestWhenARolloutIsDone(t *testing.T) {
 		machines int
 		done     bool
 	}{
-		"a rollout is not done while an old node is left":                        {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
-		"a rollout is not done while a new node has the old flavor":              {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
-		"a rollout is not done while a new node lacks the new label":             {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
-		"a rollout is not done while a Machine has no node":                      {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
-		"a rollout is not done when there are only one new node and one Machine": {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
-		"a rollout is done when every machine has a new node":                    {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
+		"a rollout is not done while an old node is left":                                   {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a rollout is not done while a new node has the old flavor":                         {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a new node lacks the new label":                        {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a Machine has no node":                                 {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a rollout is not done while there is only one Machine, although it has a new node": {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
+		"a rollout is done when there are two Machines and both have a new node":            {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := rolledOver(before, members{nodes: c.nodes, machines: make([]v1alpha1.Machine, c.machines)}); (got == "") != c.done {
@@ -101,7 +101,7 @@ func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
 	}
 }
 
-func TestTheFirstJoinIsTheTimeUntilAPendingPodGetsANewUsableNode(t *testing.T) {
+func TestTheTimeOfTheFirstJoinEndsWhenAPendingPodIsBoundToANewUsableNode(t *testing.T) {
 	pending := func(name string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

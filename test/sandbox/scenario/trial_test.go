@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-func TestTrialsWithTheSameSettingAreConsecutiveAndEachHasItsOwnFlags(t *testing.T) {
+func TestTrialsWithTheSameSettingAreConsecutiveAndSettingsDoNotShareFlags(t *testing.T) {
 	var seen []Setting
 	given := sandbox.Options{AutoscalerFlags: append(make([]string, 0, 8), "--v=5")}
 	for _, trial := range Trials() {
@@ -33,7 +33,7 @@ func TestTrialsWithTheSameSettingAreConsecutiveAndEachHasItsOwnFlags(t *testing.
 	}
 }
 
-func TestThePeakSizeIsRecordedForEachGroupAndForAllTogether(t *testing.T) {
+func TestATrialRecordsThePeakSizeOfEachGroupAndOfAllGroupsTogether(t *testing.T) {
 	h := highs{each: sizes{}}
 	h.see(sizes{"a": 2, "b": 1})
 	h.see(sizes{"a": 0, "b": 4})

@@ -85,7 +85,7 @@ func TestWithoutATerminalEachChangedStateIsPrintedAsOnePlainLine(t *testing.T) {
 	}
 }
 
-func TestTheScreenReportsOnceThatItsOutputIsNoLongerRead(t *testing.T) {
+func TestTheScreenReportsOnlyOnceThatItsOutputIsNoLongerRead(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

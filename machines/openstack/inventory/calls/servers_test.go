@@ -80,7 +80,7 @@ func TestListOfServersWithSeveralPages(t *testing.T) {
 	}{
 		"returns the servers of all pages and the cloud's time (CAPI-31, CAPI-35)":                        {nil, ",a,b", ""},
 		"requests all pages again when Nova answers 400 because the server that the marker names is gone": {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
-		"fails when Nova answers 400 for a page three times":                                              {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
+		"fails when Nova answers 400 for the same page three times":                                       {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
 		"fails when the cloud answers 500 for a page (CAPI-36)":                                           {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
 		"fails without a retry when Nova answers 400 for the first page":                                  {map[string][]int{"": {400}}, "", fault.Invalid},
 	} {

@@ -14,15 +14,15 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestCreateIsInDoubtUntilEnoughTimeAndListsHavePassed(t *testing.T) {
+func TestCreateIsInDoubtForTwoMinutesAndTwoCompleteLists(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int
 		want  bool
 	}{
-		"a create stays in doubt in the first two minutes after the call, despite many lists (CAPI-19)": {SettleTime - time.Second, 5, false},
-		"a create stays in doubt after a single complete list, even after an hour (CAPI-19)":            {time.Hour, 1, false},
-		"a create is no longer in doubt after two minutes and two complete lists (CAPI-19)":             {SettleTime, 2, true},
+		"a create is in doubt in the first two minutes after the call, however many lists drover makes (CAPI-19)":        {SettleTime - time.Second, 5, false},
+		"an hour after the call, a create is still in doubt when drover has made only one complete list since (CAPI-19)": {time.Hour, 1, false},
+		"a create is no longer in doubt after two minutes and two complete lists (CAPI-19)":                              {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}
@@ -38,29 +38,29 @@ func TestCreateIsInDoubtUntilEnoughTimeAndListsHavePassed(t *testing.T) {
 	}
 }
 
-func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
+func TestServerCreatesThatThePreviousLeaderMayHaveSent(t *testing.T) {
 	server := func(machine types.UID) owner.Tag { return owner.Tag{Kind: owner.ServerKind, Machine: machine} }
 	d := New()
 	d.Add(server("own"), noon, 0)
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("an inherited create does not replace this process's own create in doubt for the same Machine", func(t *testing.T) {
+	t.Run("a Machine for which this process has a create in doubt inherits no create of the previous leader", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("inherited creates stay in doubt, even for an hour, until their ports are looked up a second time", func(t *testing.T) {
+	t.Run("inherited creates stay in doubt until the second look at their ports, even when that takes an hour", func(t *testing.T) {
 		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
-	t.Run("the time until the second look-up of the ports of inherited creates counts from drover's start", func(t *testing.T) {
+	t.Run("the second look at the ports of inherited creates is due three seconds after drover's start", func(t *testing.T) {
 		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
 			t.Errorf("got %s, %v", left, any)
 		}
 	})
-	t.Run("after the second look-up of the ports, inherited creates are no longer in doubt, but other creates still are", func(t *testing.T) {
+	t.Run("after the second look, inherited creates are no longer in doubt, and this process's own creates still are", func(t *testing.T) {
 		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("got %v, want a and b", got)
 		}
@@ -70,8 +70,8 @@ func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	})
 }
 
-func TestCreatesInDoubtOfDeletedMachinesAreForgotten(t *testing.T) {
-	t.Run("a create in doubt of a deleted Machine is forgotten once enough lists have not shown its resource (F-12)", func(t *testing.T) {
+func TestCreatesInDoubtOfDeletedMachines(t *testing.T) {
+	t.Run("after two minutes and two lists, creates of deleted Machines are forgotten, and those of existing ones are kept (F-12)", func(t *testing.T) {
 		d := New()
 		for n := range 10_000 {
 			d.Add(owner.Tag{Kind: owner.PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)

@@ -30,7 +30,7 @@ func active(id string, machine types.UID) servers.Row {
 	return servers.Row{ID: id, Name: "worker-1", Status: servers.StatusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
 }
 
-func TestEachRoundRequestsOnlyTheListsThatAreDue(t *testing.T) {
+func TestEachPollRequestsOnlyTheListsThatAreDue(t *testing.T) {
 	p := newProject()
 	first, news := p.list(noon, addresses.Lists{})
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
@@ -60,11 +60,11 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 		rows    []servers.Row
 		want    bool
 	}{
-		"is assumed for a port without a server":                                                 {0, owner.Machine{UID: "u1"}, nil, true},
-		"is assumed when the Machine of the port is not in drover's registry yet":                {0, owner.Machine{UID: "u2"}, nil, true},
-		"is not assumed when the list shows the Machine's server":                                {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"is not assumed when spec.providerID names the Machine's server":                         {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"is not assumed when drover makes the first list at least three seconds after its start": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"is assumed when the first lists show a port of the Machine and no server":                                        {0, owner.Machine{UID: "u1"}, nil, true},
+		"is assumed when the Machine of the port is not in drover's registry yet":                                         {0, owner.Machine{UID: "u2"}, nil, true},
+		"is not assumed when the list shows the Machine's server":                                                         {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"is not assumed when spec.providerID names the Machine's server":                                                  {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"is not assumed when the first list is made three seconds after drover's start, because it would show the server": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -75,7 +75,7 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 			}
 		})
 	}
-	t.Run("stays in doubt until its port is looked up a second time", func(t *testing.T) {
+	t.Run("stays in doubt until the second look at the Machine's port", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
 		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
@@ -128,7 +128,7 @@ func TestListsOfServersThatKeepFailing(t *testing.T) {
 			}
 		}
 	})
-	t.Run("after two minutes, the Machines show the failure and are reconciled once to show it (F-28)", func(t *testing.T) {
+	t.Run("after two minutes, all Machines are reconciled once, and show since when the lists have failed (F-28)", func(t *testing.T) {
 		p := newProject()
 		p.list(noon, addresses.Lists{})
 		p.Failed(refused, noon)

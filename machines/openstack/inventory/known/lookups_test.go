@@ -24,10 +24,10 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 		want     string
 		required bool
 	}{
-		"is not due when a list shows the server as ACTIVE":                  {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"is required when spec.providerID names a server that no list shows": {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"is required when a port is bound to a server that no list shows":    {m, nil, "s9", "s9", true},
-		"is optional when a list shows the server in ERROR without a reason": {m, []servers.Row{failed}, "s1", "s1", false},
+		"is not due when a list shows the server as ACTIVE":                                  {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"is required when spec.providerID names a server that no list shows":                 {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"is required when a port is bound to a server that no list shows":                    {m, nil, "s9", "s9", true},
+		"is optional when a list shows the server in ERROR, but not the reason of the error": {m, []servers.Row{failed}, "s1", "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -38,7 +38,7 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is not due before the first look-up of all missing servers is complete (F-16)", func(t *testing.T) {
+	t.Run("is not due before drover has looked up all servers that its first list lacks (F-16)", func(t *testing.T) {
 		named := owner.Machine{UID: "u1", ServerID: "s9"}
 		p := newProject(named)
 		p.list(noon, addresses.Lists{})
@@ -103,7 +103,7 @@ func TestFirstLookUpOfAMissingServer(t *testing.T) {
 }
 
 func TestAnswerToTheLookUpOfAServer(t *testing.T) {
-	t.Run("a server in ERROR because of a quota stops creates of other Machines, as a refused create does", func(t *testing.T) {
+	t.Run("an answer that shows the server in ERROR because of a quota stops creates of other Machines", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")
 		row.Status, row.Fault.Message = servers.StatusError, "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota."
@@ -112,7 +112,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("the mass-deletion guard does not count a missing server as lost when only a port has named the server", func(t *testing.T) {
+	t.Run("after a 404, the mass-deletion guard does not count the server as lost when drover knew it only from a port", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

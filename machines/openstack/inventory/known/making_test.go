@@ -20,11 +20,11 @@ func TestPortsThatAnEarlierServerCreatePossiblyUses(t *testing.T) {
 	}{
 		"a port that this process created does not count as used by an earlier server create (F-21)":             {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
 		"a port known only from a list counts as possibly used by a server create of the previous leader (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
-		"even after a list shows a port, the port does not count as used when this process created it (F-21)": {func(p *Project) {
+		"a port that this process created still does not count as used after a list has shown the port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
-		"the Machine's port counts as possibly used after the answer to a server create was lost (F-21)": {func(p *Project) {
+		"a port counts as possibly used after the answer to a server create that names the port was lost (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},

@@ -43,7 +43,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 		}
 	})
 	p.Guard.MakeReady()
-	t.Run("the list has the cluster's servers, ports and floating IPs, even several with one owner tag (MCM-84, MCM-85)", func(t *testing.T) {
+	t.Run("the list has the cluster's servers, ports and floating IPs, even when several have the same owner tag (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
 		if got := ids(p.Tagged()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -52,7 +52,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 			t.Errorf("in doubt: %s", p.Doubt())
 		}
 	})
-	t.Run("the list is not reliable after a list of the cloud failed (MCM-80)", func(t *testing.T) {
+	t.Run("the list is not reliable after a request for one of the cloud's lists has failed (MCM-80)", func(t *testing.T) {
 		p.Failed(errors.New("no route"), noon)
 		if p.Doubt() == "" {
 			t.Error("there is none")
@@ -73,7 +73,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a port whose server is gone is listed without a server, and is no longer listed after its deletion (CAPI-59)", func(t *testing.T) {
+	t.Run("a port whose server is gone is listed as unused, and is no longer listed after the deletion of the port (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
 		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {

@@ -72,13 +72,13 @@ func TestOnlyADuplicateServerIsDeleted(t *testing.T) {
 		after   time.Duration
 		want    []string
 	}{
-		"a second server of a Machine is deleted two minutes after drover has first seen it":         {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
-		"a second server of a Machine stays in the first two minutes after drover has first seen it": {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
-		"a server stays when its owner tag names another Machine, because it is not a duplicate":     {m, active("s2", "u2"), time.Hour, nil},
-		"a second server stays when spec.providerID is empty":                                        {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays when spec.providerID names a server of another Machine (F-1)":         {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays while its Machine is being deleted":                                   {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays until the ports of the first server have been looked up (F-21)":       {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
+		"a second server of a Machine is deleted two minutes after drover has first seen it":                              {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
+		"a second server of a Machine stays in the first two minutes after drover has first seen it":                      {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
+		"a server stays when its owner tag names another Machine, because it is not a duplicate":                          {m, active("s2", "u2"), time.Hour, nil},
+		"a second server stays when the Machine's spec.providerID is empty":                                               {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays when the Machine's spec.providerID names the server of another Machine (F-1)":              {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays while its Machine is being deleted":                                                        {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays while the first server has no Node and the Machine's ports have not been looked up (F-21)": {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -112,7 +112,7 @@ func TestMassDeletionGuardAcceptsFewLossesAndHoldsManyLosses(t *testing.T) {
 			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
 		}
 	})
-	t.Run("accepts a single loss at once when drover stores no losses", func(t *testing.T) {
+	t.Run("accepts a single loss at once when drover is configured to store no losses", func(t *testing.T) {
 		p := newProject(false)
 		p.lose(1, noon)
 		if !p.believes("s0") {
@@ -127,7 +127,7 @@ func TestMassDeletionGuardAcceptsFewLossesAndHoldsManyLosses(t *testing.T) {
 			t.Error("the loss is accepted")
 		}
 	})
-	t.Run("holds all losses when they are too many, even after a day (F-16)", func(t *testing.T) {
+	t.Run("holds all losses when there are too many, and still holds them a day later (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.store()

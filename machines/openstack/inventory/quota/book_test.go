@@ -37,7 +37,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 	t.Run("refuses all Machines after the cloud has refused one create for a quota (CAPI-22)", func(t *testing.T) {
 		refused(t, hit().Reserve("a", one, noon))
 	})
-	t.Run("reserves free quota once for each Machine until none is left (CAPI-22)", func(t *testing.T) {
+	t.Run("reserves free quota once for each Machine, and refuses further Machines when no quota is left (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		if !b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
 			t.Fatal("free quota was not noticed")
@@ -57,7 +57,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("does not count a reservation in addition when the cloud's limits already include the Machine's server", func(t *testing.T) {
+	t.Run("does not count a Machine's reservation when the cloud's limits already include the Machine's server", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -78,7 +78,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("stops watching a quota when no Machine was refused for that quota between two readings of the limits", func(t *testing.T) {
+	t.Run("stops watching a quota when nobody was refused for that quota between two readings of the cloud's limits", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("while limits show free quota, accepts Machines after the cloud's first refusals, and refuses them after more", func(t *testing.T) {
+	t.Run("while limits show free quota, the book ignores three refusals by the cloud, and refuses Machines after the fourth", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -129,7 +129,7 @@ func TestErrorCodeOfARefusalShowsWhichServiceHasTheQuota(t *testing.T) {
 }
 
 func TestReservationsOfQuota(t *testing.T) {
-	t.Run("reservations expire even when no quota is watched (F-12)", func(t *testing.T) {
+	t.Run("reservations expire even after the book has stopped watching their quota (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
 		b := New(2 * time.Second)

@@ -84,10 +84,10 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterFullList(t *testing.T) {
 		list List
 		gone bool
 	}{
-		"a server that is gone after a 404 returns when a full list that began later shows it (F-19)":  {began(time.Second, true, at("a", StatusActive, 0)), false},
-		"a server stays gone after a 404 when the full list that shows it began before the 404 (F-19)": {began(-time.Second, true, at("a", StatusActive, 0)), true},
-		"a server stays gone after a 404 when only a list of changes shows it (F-19)":                  {began(time.Second, false, at("a", StatusActive, 0)), true},
-		"a server stays gone after a 404 when a full list shows it as DELETED (F-19)":                  {began(time.Second, true, at("a", statusDeleted, 1)), true},
+		"a server that is gone after a 404 counts as existing again when a full list that began later shows it (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
+		"a server stays gone after a 404 when the full list that shows it began before the 404 (F-19)":                 {began(-time.Second, true, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when only a list of changes shows it (F-19)":                                  {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when a full list shows it as DELETED (F-19)":                                  {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -134,12 +134,12 @@ func TestListOfTheServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"includes a server with the Machine's UID":                                                            {"uid-a", 1, 0},
-		"includes a gone server with the Machine's UID":                                                       {"uid-z", 0, 1},
-		"does not include a server that spec.providerID names and that does not have the Machine's UID (F-1)": {"uid-l", 0, 0},
-		"does not include a server of another cluster with the same UID (F-1)":                                {"uid-b", 0, 0},
-		"does not include a server that spec.providerID names and no list has shown (F-1)":                    {"uid-u", 0, 0},
-		"includes, as gone, a server that spec.providerID names and that never existed (MC-66)":               {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                                                                      {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                                                                 {"uid-z", 0, 1},
+		"does not include a server in spec.providerID that does not have the Machine's UID (F-1)":                       {"uid-l", 0, 0},
+		"does not include a server of another cluster with the same UID (F-1)":                                          {"uid-b", 0, 0},
+		"does not include a server in spec.providerID that no list has shown (F-1)":                                     {"uid-u", 0, 0},
+		"includes, as gone, a server in spec.providerID that no list has shown and for which Nova answered 404 (MC-66)": {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)

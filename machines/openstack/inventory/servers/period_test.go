@@ -26,12 +26,12 @@ func TestPeriodOfListsDependsOnTheServers(t *testing.T) {
 		"is one minute when no server changes (CAPI-32)":                                                   {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
 		"is two seconds while a server changes":                                                            {flux(time.Second), false, true, FastPeriod},
 		"is five seconds while a server is built (F-56)":                                                   {building(nil), false, true, BuildPeriod},
-		"is two seconds after the deletion of a server that is being built was requested":                  {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
+		"is two seconds after drover has requested the deletion of a server that is being built":           {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
 		"is two seconds while Nova deletes a server that is being built":                                   {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
 		"is one minute when a server has been changing for 20 minutes, because the server counts as stuck": {flux(20 * time.Minute), false, true, RestPeriod},
 		"is one minute while only a server of another owner changes":                                       {flux(time.Second), false, false, RestPeriod},
-		"is two seconds after the deletion of a server was requested":                                      {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
-		"is one minute when the server whose deletion was requested is gone":                               {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
+		"is two seconds after drover has requested the deletion of a server":                               {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
+		"is one minute again when the server whose deletion drover has requested is gone":                  {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
 		"is two seconds while a create is in doubt":                                                        {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,10 +50,10 @@ func TestTimeOfTheNextCompleteList(t *testing.T) {
 		unsettled bool
 		want      bool
 	}{
-		"the first list after drover's start is complete":                                 {time.Time{}, false, true},
-		"no complete list is due one minute after the last one":                           {noon.Add(-time.Minute), false, false},
-		"a complete list is due ten minutes after the last one (CAPI-34)":                 {noon.Add(-FullPeriod), false, true},
-		"a complete list is due one minute after the last one while a create is in doubt": {noon.Add(-time.Minute), true, true},
+		"the first list after drover's start is complete":                                  {time.Time{}, false, true},
+		"no complete list is due one minute after the last one":                            {noon.Add(-time.Minute), false, false},
+		"a complete list is due ten minutes after the last one (CAPI-34)":                  {noon.Add(-FullPeriod), false, true},
+		"while a create is in doubt, a complete list is due one minute after the last one": {noon.Add(-time.Minute), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := IsFullDue(noon, tc.last, tc.unsettled); got != tc.want {

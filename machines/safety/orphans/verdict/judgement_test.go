@@ -21,7 +21,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 		// deletes lists the deletions of the last round; empty means that there are none.
 		deletes []string
 	}{
-		"two servers without Machines are deleted when no check applies (MCM-81)": {10, nil,
+		"two servers without Machines are deleted when no check stops the deletion (MCM-81)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(2, false) }, "", []string{"server-8", "server-9"}},
 		"nothing is deleted while the reads may be out of date (MCM-80)": {30, nil,
 			func(_ int, s *Snapshot) {
@@ -35,7 +35,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 			}, Unreadable, nil},
 		"nothing is deleted while there is no Machine at all, even with a confirmation (MCM-82)": {30, nil,
 			func(_ int, s *Snapshot) { s.drop(30, false); s.Confirmed = true }, NoMachines, nil},
-		"nothing is deleted when more than 3 Machines and more than 20 % of all vanish without a reported deletion (MCM-82)": {10, nil,
+		"nothing is deleted when more than 3 Machines and more than 20 % vanish and no watch event showed their deletion (MCM-82)": {10, nil,
 			func(pass int, s *Snapshot) {
 				s.Projects[0].Resources = slices.DeleteFunc(s.Projects[0].Resources, func(r cloud.Resource) bool { return r.Machine == number(9) })
 				if pass > 0 {
@@ -49,20 +49,20 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 					s.Machines.Version = "7"
 				}
 			}, Older, nil},
-		"no resource is deleted when its Machine is one of a few that vanished without a reported deletion (MCM-82)": {30, nil,
+		"the resources of a few Machines are kept when the Machines vanish and no watch event showed their deletion (MCM-82)": {30, nil,
 			func(pass int, s *Snapshot) {
 				if pass > 0 {
 					s.drop(2, true)
 				}
 			}, "", nil},
-		"no resource is deleted when the list lacks its Machine but the watch still shows the Machine (MCM-82)": {10, nil,
+		"a resource is kept when the list of Machines lacks its Machine but the watch still shows it (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(3, true)
 				for n := range 3 {
 					s.History.Seen[number(9-n)] = Sighting{Exists: true}
 				}
 			}, "", nil},
-		"nothing is deleted when more than 3 servers and more than 10 % of all have no Machine (MCM-82)": {10, nil,
+		"nothing is deleted when more than 3 servers and more than 10 % of all servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
 		"nothing is deleted when more than 3 servers and more than 10 % of one project's servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
@@ -75,7 +75,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when too many servers have no Machine, without counting the project that has most of them (MCM-82)": {10, nil,
+		"nothing is deleted when too many servers have no Machine, even if the project with most of them is not counted (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -98,7 +98,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-time.Hour)})
 			},
 			func(_ int, s *Snapshot) { s.drop(2, false); s.unseen(8, 9) }, Forgotten, nil},
-		"nothing is deleted when a server is created for a Machine that this leader never saw, as by a cloned cluster (MCM-82)": {10, nil,
+		"nothing is deleted when a server is created for a Machine that this leader never saw, because a clone may exist (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(1, false)
 				s.unseen(9)
@@ -170,12 +170,12 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"orphans of other projects are deleted although the tenant has a new server of an unknown Machine (MCM-82)":             {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"orphans of other projects are deleted although the tenant's servers were created while there was no leader (MCM-82)":   {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"orphans of other projects are deleted although 50 of the tenant's servers have no Machine (MCM-82)":                    {tenants(50), TooMany},
-		"orphans of other projects are deleted although too many servers have no Machine, due to the tenant's servers (MCM-82)": {tenants(3), TooMany},
-		"orphans of other projects are deleted although the mass-deletion guard holds servers of the tenant (MCM-82)":           {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"orphans of other projects are deleted although the lists of the tenant's project fail (MCM-80)":                        {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"orphans of other projects are deleted although the tenant has a new server of an unknown Machine (MCM-82)":              {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"orphans of other projects are deleted although the tenant's servers were created while there was no leader (MCM-82)":    {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"orphans of other projects are deleted although 50 of the tenant's servers have no Machine (MCM-82)":                     {tenants(50), TooMany},
+		"orphans of other projects are deleted although too many servers have no Machine when the tenant's are counted (MCM-82)": {tenants(3), TooMany},
+		"orphans of other projects are deleted although the mass-deletion guard holds servers of the tenant (MCM-82)":            {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"orphans of other projects are deleted although the lists of the tenant's project fail (MCM-80)":                         {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -258,7 +258,7 @@ func TestTheDeletionOfOrphansInAProjectStaysStoppedUntilAConfirmation(t *testing
 			expect(t, v, want, Foreign)
 		}
 	})
-	t.Run("the deletion stops in all projects when more projects would be stopped than drover can store (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stops in all projects when it would be stopped in more projects than drover can store (MCM-82)", func(t *testing.T) {
 		v, m := held(mostHolds + 1)
 		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
 			t.Errorf("%d are held, and all for %q; %v are deleted", len(m.Stored.Holds), m.Stored.Hold.Reason, deleted(v))
@@ -300,7 +300,7 @@ func TestAStoppedDeletionOfOrphansStaysStoppedAfterARestart(t *testing.T) {
 	})
 }
 
-func TestMachinesThatVanishedWithoutAReportedDeletion(t *testing.T) {
+func TestWhenVanishedMachinesCountAsLost(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
 	t.Run("vanished Machines count as lost until a list shows them again, and their resources are kept meanwhile (MCM-82)", func(t *testing.T) {
 		v, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
@@ -346,9 +346,9 @@ func TestWhenANewClusterIDIsAccepted(t *testing.T) {
 	})
 	t.Run("a new cluster ID is not accepted while a project is not listed yet or the mass-deletion guard holds its servers (MCM-82)", func(t *testing.T) {
 		for name, change := range map[string]func(*Snapshot){
-			"a new cluster ID is not accepted while no project is known":                    func(s *Snapshot) { s.Projects = nil },
-			"a new cluster ID is not accepted while one project is not listed yet":          func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
-			"a new cluster ID is not accepted while the guard holds servers of one project": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
+			"a new cluster ID is not accepted while no project is known":                                  func(s *Snapshot) { s.Projects = nil },
+			"a new cluster ID is not accepted while one project is not listed yet":                        func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
+			"a new cluster ID is not accepted while the mass-deletion guard holds servers of one project": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
 		} {
 			v, after := passes{count: 1, change: func(_ int, s *Snapshot) { change(s) }}.run(func() *Snapshot { return world(3) })
 			if after.Stored.ClusterID != "" || len(v.Stops) > 0 {
@@ -360,7 +360,7 @@ func TestWhenANewClusterIDIsAccepted(t *testing.T) {
 
 // A clone of the cluster took over at noon, with a lease that was last renewed an hour earlier. The original cluster has
 // created servers all that time, and still does.
-func TestServersWithoutAMachineInACloneThatWasRestoredFromABackup(t *testing.T) {
+func TestServersWithoutAMachineInAClusterThatWasRestoredFromABackup(t *testing.T) {
 	from, to := noon.Add(-time.Hour), noon
 	for name, tc := range map[string]struct {
 		born time.Time
@@ -368,9 +368,9 @@ func TestServersWithoutAMachineInACloneThatWasRestoredFromABackup(t *testing.T) 
 	}{
 		"a server is kept when it was created 90 s before the backup, because the cloud's clock may be late (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
 		"a server is kept when it was created right after the backup (MCM-82)":                                        {from.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created right before the restored cluster takes over (MCM-82)":                  {to.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the restored cluster has taken over (MCM-82)":               {to.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created some minutes after the restored cluster has taken over (MCM-82)":        {to.Add(3 * time.Minute), Foreign},
+		"a server is kept when it was created right before drover started in the restored cluster (MCM-82)":           {to.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after drover started in the restored cluster (MCM-82)":            {to.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created three minutes after drover started in the restored cluster (MCM-82)":    {to.Add(3 * time.Minute), Foreign},
 		"a server is deleted when it was created an hour before the backup (MCM-81)":                                  {from.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

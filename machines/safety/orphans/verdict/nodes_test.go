@@ -24,16 +24,16 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		"deletes a Node once Machine and server are gone (MCM-86)":                                     {with(func(*Node) {}), []string{"worker-20"}, ""},
-		"deletes a Node whose annotation, but no label, names a Machine that is gone (MCM-86)":         {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
-		"keeps a Node that is younger than 15 minutes (MCM-86)":                                        {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
-		"keeps a Ready Node (MCM-86)":                                                                  {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
-		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
-		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)": {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
-		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                 {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
-		"keeps a Node whose server exists (MCM-86)":                                                    {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
-		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
-		"when an operator confirms the deletion, deletes a Node whose server was never seen (MCM-86)":  {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
+		"deletes a Node once its Machine and its server are gone (MCM-86)":                                {with(func(*Node) {}), []string{"worker-20"}, ""},
+		"deletes a Node without a Machine's label whose annotation names a Machine that is gone (MCM-86)": {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
+		"keeps a Node that is younger than 15 minutes (MCM-86)":                                           {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
+		"keeps a Ready Node (MCM-86)":                                                                     {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                   {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)":    {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                    {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
+		"keeps a Node whose server exists (MCM-86)":                                                       {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
+		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)":    {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
+		"when an operator confirms the deletion, deletes a Node whose server was never seen (MCM-86)":     {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
 		"keeps a Node when drover does not list the project of its server any more (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Place = "another"
@@ -95,7 +95,7 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 	}
 }
 
-func TestServersOfNodesAreRecorded(t *testing.T) {
+func TestServersOfNodesAreRecordedForTheOrphanCheck(t *testing.T) {
 	_, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
 		if s.Nodes = []Node{nodeOfMachine(20)}; pass == 1 {
 			s.Stale = "the API server does not answer"
@@ -108,7 +108,7 @@ func TestServersOfNodesAreRecorded(t *testing.T) {
 	})
 }
 
-func TestANodeMustBeDeadInTwoRounds(t *testing.T) {
+func TestANodeIsDeletedOnlyWhenItWasNotReadyInTwoRounds(t *testing.T) {
 	t.Run("keeps a Node that was Ready in one of the last two rounds (MCM-86)", func(t *testing.T) {
 		for count, want := range map[int][]string{3: nil, 4: {"worker-20"}} {
 			v, _ := passes{count: count, memory: remembers(), change: func(pass int, s *Snapshot) {

@@ -54,7 +54,7 @@ func TestWhichResourcesAreDeletedAsOrphans(t *testing.T) {
 		"keeps a floating IP on a server's port (MCM-84)":                          {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 uses it"},
 		"keeps a port until the server of the same Machine is gone (MCM-84)":       {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
 		"deletes a port without a server when the port's Machine is gone (MCM-84)": {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
-		"deletes two ports and keeps the third when two deletions are allowed in a round (MCM-81)": {func(s *Snapshot) {
+		"deletes two ports and keeps the third until the next round when a round may delete two resources (MCM-81)": {func(s *Snapshot) {
 			s.MaxPerPass = 2
 			s.has(portOf(20), portOf(21), portOf(22))
 		}, []string{"port-20", "port-21"}, "next round"},
@@ -92,7 +92,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 		}
 		return deleted(v), m
 	}
-	t.Run("a server whose deletion is refused each time delays no other server (MCM-81)", func(t *testing.T) {
+	t.Run("a server whose deletion the cloud refuses each time does not delay the deletion of others (MCM-81)", func(t *testing.T) {
 		tries := map[string]int{}
 		m := remembers()
 		for n := range 14 {
@@ -108,7 +108,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a server whose deletion is accepted and repeated once an hour delays no other server (MCM-81)", func(t *testing.T) {
+	t.Run("a server that still exists after an accepted deletion is deleted again once an hour, and does not delay others (MCM-81)", func(t *testing.T) {
 		m := remembers()
 		for n, want := range []int{0, 10, 3, 0, 0, 10, 3, 0} {
 			var ids []string
@@ -131,7 +131,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			t.Error("Accepted() = true for the second time")
 		}
 	})
-	t.Run("the drain timeout of a server's Node also runs while only one server may be deleted in a round (MCM-81)", func(t *testing.T) {
+	t.Run("the drain of a server's Node times out although two servers wait and a round may delete only one (MCM-81)", func(t *testing.T) {
 		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.drop(2, false)
 			s.MaxPerPass = 1
@@ -153,8 +153,8 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 		change func(pass int, s *Snapshot)
 		want   []string
 	}{
-		"keeps an orphan after one round (MCM-81)":             {1, nil, nil},
-		"deletes an orphan after two rounds in a row (MCM-81)": {2, nil, []string{"port-20"}},
+		"keeps an orphan that one round has found (MCM-81)":              {1, nil, nil},
+		"deletes an orphan that two rounds in a row have found (MCM-81)": {2, nil, []string{"port-20"}},
 		"keeps an orphan when the rounds that found it were separated by a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Stale = "no lease"
@@ -200,7 +200,7 @@ func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 			n.ProviderID, n.Server = "", ""
 			return n
 		}(), nil, false, "never had drover's labels"},
-		"drains a dead Node without a provider ID and without labels that has the server's name (MCM-81)": {func() Node {
+		"drains the dead Node that has the server's name, even without a provider ID and without labels (MCM-81)": {func() Node {
 			n := unmarked(nodeOfMachine(9))
 			n.ProviderID, n.Server = "", ""
 			return n
@@ -218,7 +218,7 @@ func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 		"deletes a server whose Node is dead and never belonged to a Machine (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
 		"keeps a server with a working Node whose Machine this process never saw, as after CRDs were created again (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
-		"keeps a server with a working Node whose Machine was deleted with its CRD (MCM-82)": {ready(nodeOfMachine(9)),
+		"keeps a server with a working Node whose Machine was deleted together with the CRD of Machines (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
 		"drains and deletes a server with a working Node when the server was created after the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
 		"keeps a server whose Machine was never seen and whose Node was Ready five minutes ago (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
