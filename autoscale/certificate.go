@@ -16,8 +16,8 @@ import (
 // certificateEvery is how often the certificate's files are read.
 const certificateEvery = 10 * time.Second
 
-// certificate holds the server's certificate and key, which are read from their files again every certificateEvery. The files
-// are not watched: a watch needs one of the host's few inotify instances, and drover must start even where none is left.
+// certificate holds the server's certificate and key. It reads their files again at the interval certificateEvery. It does not
+// watch the files: a watch needs one of the host's few inotify instances, and drover must start even where none is left.
 type certificate struct {
 	certFile, keyFile string
 	clock             clock.Clock
@@ -69,7 +69,7 @@ func (c *certificate) reread() (bool, error) {
 	return true, nil
 }
 
-// follow reads the files every certificateEvery until ctx ends.
+// follow reads the certificate's files at the interval certificateEvery until ctx ends.
 func (c *certificate) follow(ctx context.Context) {
 	timer := c.clock.NewTimer(certificateEvery)
 	defer timer.Stop()

@@ -18,7 +18,7 @@ type connection struct {
 	credentials.AuthInfo
 	// socket is true when the client came through a unix socket, without a certificate.
 	socket bool
-	// first runs once, at the connection's first call to the service.
+	// first is used once, at the connection's first call to the service: it waits until the groups have read their sizes.
 	first sync.Once
 }
 
@@ -55,7 +55,8 @@ func (c connections) Clone() credentials.TransportCredentials {
 func welcome(ctx context.Context, groups Groups, method string) {
 	c := connectionOf(ctx)
 	if c != nil && strings.HasPrefix(method, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/") {
-		// The other waiting calls need the result even when the first call is canceled.
+		// All calls on the connection wait until the groups have read their sizes. The cancellation of the first call must not
+		// end this wait.
 		c.first.Do(func() { groups.Connected(context.WithoutCancel(ctx)) })
 	}
 }

@@ -29,8 +29,8 @@ type stub struct {
 	instances []model.Instance
 	template  []byte
 	size      int32
-	// settings are the options of every group. own is true when a group has options. price is the price of every node and pod;
-	// 0 means that prices are unknown.
+	// settings are the options of every group. own is true when the groups have options of their own. price is the price of
+	// every node and pod; 0 means that prices are unknown.
 	settings model.Settings
 	own      bool
 	price    float64
@@ -40,13 +40,14 @@ type stub struct {
 	// closed.
 	connections int
 	connecting  chan struct{}
-	// defaults, start and end are arguments of the last call. starts counts the autoscalers that have started.
+	// defaults is the argument of the last call of Settings. start and end are the arguments of the last call for a price.
+	// starts counts the autoscalers that have started.
 	defaults   model.Settings
 	start, end time.Time
 	starts     int
 	// left is how much time the last Refresh had until its deadline; 0 means that it had no deadline.
 	left time.Duration
-	// id, delta and nodes are the arguments of the last call.
+	// id, delta and nodes are the arguments of the last recorded call; zero for an argument that the call does not have.
 	id      string
 	delta   int32
 	nodes   []membership.Node
@@ -197,7 +198,7 @@ func eventually(t testing.TB, within time.Duration, so func() bool) bool {
 	}) == nil
 }
 
-// dial connects as the autoscaler does.
+// dial connects to the address in the same way as the autoscaler.
 func dial(t testing.TB, address net.Addr, creds credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
 	target := address.String()

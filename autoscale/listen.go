@@ -33,8 +33,8 @@ func checkAddress(address string) error {
 		case len(path) > longestSocket:
 			return fmt.Errorf("--grpc-address %s: a socket path can have at most %d bytes, and this one has %d", address, longestSocket, len(path))
 		case strings.Contains(path, ":"):
-			// cluster-autoscaler splits its address at the last colon and returns an error when there is
-			// another colon.
+			// cluster-autoscaler splits its address at the last colon, and returns an error when the part before
+			// that has a colon too, as in unix:///a:b.
 			return fmt.Errorf("--grpc-address %s: cluster-autoscaler takes no path with a colon", address)
 		}
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// errNoOptions is the answer for a group without options of its own. It is made only once, because an autoscaler makes four
-// such calls for each node.
+// errNoOptions is the answer for a group without options of its own. It is made only once, because an autoscaler asks for
+// options four times for each node.
 var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags apply")
 
 // NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer sets every option, because the

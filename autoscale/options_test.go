@@ -51,7 +51,8 @@ func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 			if err != nil || s.defaults != want {
 				t.Fatalf("the client's flags arrive as %+v, error %v", s.defaults, err)
 			}
-			// Both generations of the fields that the client reads, and its own unknown fields.
+			// The answer must contain the older and the newer fields of each option, and the fields
+			// that drover does not know as the client sent them.
 			expected := gproto.Clone(both).(*proto.NodeGroupAutoscalingOptions)
 			expected.MaxNodeStartupDuration, expected.AllowNonAtomicScaleUpToMax = defaults.GetMaxNodeStartupDuration(), defaults.GetAllowNonAtomicScaleUpToMax()
 			if !gproto.Equal(got.GetNodeGroupAutoscalingOptions(), expected) {

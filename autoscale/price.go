@@ -39,7 +39,7 @@ func (s *service) PricingPodPrice(_ context.Context, r *proto.PricingPodPriceReq
 	return &proto.PricingPodPriceResponse{Price: price}, nil
 }
 
-// when returns newer if it is set, or else older; zero when neither is set.
+// when returns the time newer if it is set, or else the time older; zero when neither is set.
 func when(newer, older *timestamppb.Timestamp) time.Time {
 	switch {
 	case newer != nil:

@@ -34,8 +34,8 @@ const (
 	drain = 10 * time.Second
 	// callDeadline bounds a call whose client set no deadline.
 	callDeadline = 30 * time.Second
-	// idlePing is the time without a call after which the server pings a client, and pingTimeout is how long the client has
-	// to answer. Otherwise a connection whose other end has vanished would stay open.
+	// idlePing is the time without a call after which the server pings a client, and pingTimeout is how long the client has to
+	// answer. Without pings, a connection whose other end has vanished would stay open.
 	idlePing, pingTimeout = 2 * time.Minute, 20 * time.Second
 )
 
@@ -71,7 +71,8 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// DefaultAddress is the address without --grpc-address. Only an autoscaler in the same pod can reach it.
+// DefaultAddress is the address on which the server listens when --grpc-address is not set. Only an autoscaler in the same pod can
+// reach it.
 const DefaultAddress = "127.0.0.1:8086"
 
 // Server serves node groups to the cluster-autoscaler. It is a runnable of a controller-runtime manager and runs on every
@@ -195,7 +196,7 @@ func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	}
 	s.stop()
 	for range left {
-		// Serve returns this error when the server was stopped before Serve began.
+		// ErrServerStopped is not a failure: Serve returns it when the server was stopped before Serve began.
 		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
 			errs = append(errs, err)
 		}
@@ -203,7 +204,7 @@ func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// stop waits for the calls that have begun, for at most drain.
+// stop waits until the calls that have begun are finished, for at most the time drain.
 func (s *Server) stop() {
 	s.health.Shutdown()
 	done := make(chan struct{})

@@ -347,7 +347,7 @@ func TestThePortOpensWhenTheServerIsReady(t *testing.T) {
 		defer cancel()
 		ready := make(chan struct{})
 		s, ended := start(t, ctx, ready)
-		// The channel has no buffer, so this send succeeds only while the server waits for it.
+		// The channel has no buffer, so this send succeeds only while the server receives from the channel.
 		select {
 		case ready <- struct{}{}:
 		case <-time.After(5 * time.Second):

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// Groups are the node groups that the service answers for. *nodegroup.Groups implements the interface.
+// Groups are the node groups about which the service answers calls. *nodegroup.Groups implements the interface.
 type Groups interface {
 	Refresh(ctx context.Context) error
 	List() []model.Listing
@@ -65,7 +65,7 @@ func (s *service) NodeGroupForNode(_ context.Context, r *proto.NodeGroupForNodeR
 	return &proto.NodeGroupForNodeResponse{NodeGroup: group(g)}, nil
 }
 
-// GPULabel is called once per client, when the client starts.
+// GPULabel records the start of a client, because each client calls it once, when it starts.
 func (s *service) GPULabel(context.Context, *proto.GPULabelRequest) (*proto.GPULabelResponse, error) {
 	s.groups.Started()
 	return &proto.GPULabelResponse{Label: s.gpuLabel}, nil

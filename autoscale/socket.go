@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// socketMode allows only drover's own user and group to call.
+	// socketMode is the mode of the socket's file: only drover's own user and group may connect.
 	socketMode = 0o660
 	// directoryMode is the mode of a directory that drover creates for its socket.
 	directoryMode = 0o750
@@ -34,7 +34,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The umask may have removed the group's permissions.
+	// The mode is set again, because the umask may have removed the group's permissions.
 	if err := os.Chmod(path, socketMode); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}

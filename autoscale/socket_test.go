@@ -137,8 +137,8 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			path := tc.make(t, t.TempDir())
 			if strings.Contains(tc.want, "12345") && os.Geteuid() != 0 {
-				// Only root can change the owner of a directory. The machine's root directory also belongs to another user, but
-				// drover trusts that user.
+				// Only root can change the owner of a directory, so other users skip this row. They cannot use the machine's
+				// root directory instead: it belongs to root, and drover trusts root.
 				return
 			}
 			s, err := New(Options{Groups: &stub{}, Address: unixScheme + path})

@@ -20,7 +20,7 @@ type Certificates interface {
 	Ready() <-chan struct{}
 	// Server returns the server's certificate.
 	Server() (*tls.Certificate, error)
-	// Clients returns the trusted authorities. One of them must have signed a client's certificate.
+	// Clients returns the trusted authorities. The server accepts a client's certificate only if one of them has signed it.
 	Clients() (*x509.CertPool, error)
 }
 
@@ -31,7 +31,8 @@ func secured(from Certificates) credentials.TransportCredentials {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return from.Server() },
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		NextProtos:     []string{"h2"},
-		// A resumed session would be checked against the authorities that were valid when the session began.
+		// Session tickets are disabled, because a resumed session would be checked against the authorities that were valid when
+		// the session began.
 		SessionTicketsDisabled: true,
 	}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

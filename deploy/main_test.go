@@ -19,8 +19,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// cluster is a cluster in which all manifests of this package are applied. The tests share it; each uses a namespace of
-// its own.
+// cluster is the cluster that all tests share, with all manifests of this package applied. Each test uses a namespace of its
+// own.
 var cluster *kube.Cluster
 
 // admin is a client with the rights of the cluster's administrator.

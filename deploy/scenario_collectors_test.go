@@ -24,7 +24,7 @@ func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Uns
 	return deployment, set, machine
 }
 
-// owned creates the object that the value belongs to, with the given object as its controller.
+// owned creates an object of the guarded value's kind, with the given object as its controller.
 func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)

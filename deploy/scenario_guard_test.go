@@ -129,8 +129,8 @@ func (p person) replace(t *testing.T, o *unstructured.Unstructured) error {
 	return p.Update(t.Context(), o, client.DryRunAll, client.FieldOwner("kubectl-replace"))
 }
 
-// guardedValue is a value that only drover may write. The object has the fields in before, and a test writes the value by
-// merging over into that object.
+// guardedValue is a value that only drover may write. A test creates an object of the given kind with the fields in before, and then
+// tries to write the value: it merges the fields in over into the object.
 type guardedValue struct {
 	name, kind, before, over string
 	// says is the name of the value in the error with which the API server refuses the write.
@@ -139,7 +139,7 @@ type guardedValue struct {
 	status bool
 }
 
-// verbs returns the ways in which a client can write the value, such as update or patch.
+// verbs returns the ways in which a client can write the guarded value, such as update or patch.
 func (g guardedValue) verbs() []string {
 	switch {
 	case g.status:
@@ -198,7 +198,7 @@ func guardedValues() []guardedValue {
 	return all
 }
 
-// write writes the value by the verb, and returns the API server's answer.
+// write tries to write the guarded value with the given verb, and returns the API server's answer.
 func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstructured.Unstructured) error {
 	t.Helper()
 	changed := merge(t, stored, g.over)
@@ -242,7 +242,7 @@ func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstruc
 	return nil
 }
 
-// stored creates the object that the value belongs to, as the administrator.
+// stored creates, as the administrator, an object in which tests write the guarded value.
 func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -251,7 +251,8 @@ func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstru
 	return create(t.Context(), t, admin, o)
 }
 
-// withKubectl returns the verbs of the i-th value. For the first value of each kind it adds kubectl replace.
+// withKubectl returns the verbs for the i-th guarded value. It adds kubectl replace only for the first value of each kind, because each
+// run of kubectl starts a process.
 func withKubectl(all []guardedValue, i int) []string {
 	g := all[i]
 	first := slices.IndexFunc(all, func(other guardedValue) bool {

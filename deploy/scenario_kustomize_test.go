@@ -61,9 +61,9 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 	}
 }
 
-// The API server accepts every kustomization under strict validation, and the namespace's Pod Security level allows drover's
-// pods. The test applies them with the field manager that installed them: the CRDs contain preserveUnknownFields: false, which
-// the API server does not store, so another field manager would conflict.
+// The API server must accept every kustomization under strict validation, and the namespace's Pod Security level must allow
+// drover's pods. The test uses the field manager with which the manifests were installed. Another one would conflict, because
+// the CRDs contain preserveUnknownFields: false, which the API server does not store.
 func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 	for dir, wanted := range map[string][]string{
 		".":       {"deployment.apps/drover", "service/drover"},
@@ -83,8 +83,8 @@ func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 	}
 }
 
-// The CRDs in the shared cluster were applied server-side. TestClientSideAndServerSideApplyCanFollowEachOther tests this with
-// all manifests.
+// The CRDs in the shared cluster were applied server-side, so this test begins with client-side apply.
+// TestClientSideAndServerSideApplyCanFollowEachOther tests the changes between both ways with all manifests.
 func TestClientSideApplyCanFollowServerSideApply(t *testing.T) {
 	t.Run("the CRDs are applied server-side, client-side and server-side again without a conflict (F-43)", func(t *testing.T) {
 		for _, way := range []string{"false", "true"} {

@@ -97,7 +97,8 @@ func TestApplyingAManifestThatWasExportedFromAnotherServer(t *testing.T) {
 		{"server-side apply of a manifest with a uid always fails (F-46)", "uid", "--server-side", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			// kubectl itself waits some seconds between its attempts at an object that another client changed.
+			// These tests run in parallel, because kubectl waits some seconds between its attempts at an object that
+			// another client changed.
 			t.Parallel()
 			exported := read(t, "testdata/exported.yaml")
 			o := strip(exported)
@@ -126,7 +127,7 @@ func fetch(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructure
 	return back
 }
 
-// temp writes objects to a file that kubectl reads.
+// temp writes objects to a file for kubectl, and returns the file's path.
 func temp(t *testing.T, objects ...*unstructured.Unstructured) string {
 	t.Helper()
 	var text strings.Builder

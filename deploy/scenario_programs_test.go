@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// program returns the identity of another program, with the rules of that program's ClusterRole in a new namespace.
+// program returns a user with the rules of another program's ClusterRole. The rules apply in a new namespace.
 func program(t *testing.T, account string) person {
 	t.Helper()
 	p := person{namespace: namespace(t, admin)}
@@ -68,8 +68,8 @@ func TestWhichUpdatesNeedARoleBindingForMachinesStatus(t *testing.T) {
 		name, program, kind string
 		rewrite             func(*testing.T, *unstructured.Unstructured) *unstructured.Unstructured
 		status              bool
-		// says is a part of the error while the program may not update machines/status. It is empty when the write is accepted
-		// anyway.
+		// says is a part of the error that the program receives as long as it may not update machines/status. It is empty when
+		// the write is accepted without that right.
 		says string
 	}{
 		{"operating-system-manager's update that adds its finalizer to a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {

@@ -75,7 +75,7 @@ func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	}
 }
 
-// become waits until is returns true, because the API server enforces new CRDs and policies with a delay.
+// become waits until the given function returns true, because the API server enforces new CRDs and policies with a delay.
 func become(t *testing.T, what string, is func(context.Context) bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })

@@ -58,7 +58,7 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 	})
 }
 
-// store creates all old objects with their statuses, and returns them as read back from the API server.
+// store creates objects of machine-controller with their statuses, and returns them as read back from the API server.
 func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	t.Helper()
 	f := &filler{}
@@ -156,7 +156,8 @@ func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) e
 	said.SetUID(of.GetUID())
 	as := client.ApplyConfigurationFromUnstructured(said)
 	if of.GetKind() == "Machine" {
-		// This is a patch, because the API server refuses an apply where a stored value does not have the declared type.
+		// The status is written with a patch, because the API server refuses an apply where a stored value does not have the
+		// declared type.
 		return mergePatch(t.Context(), c, said, `{"status":{"phase":"Running"}}`)
 	}
 	said.Object["status"] = map[string]any{"replicas": int64(4)}

@@ -85,7 +85,8 @@ const wrong = `{spec: {template: {spec: {versions: null, metadata: {labels: {a: 
 
 func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-		// The object is stored with the label of another controller, because the policy does not check such objects.
+		// The policy does not check objects with the label of another controller, so the object can be stored with its
+		// invalid template.
 		o := existing(t, merge(t, merge(t, parse(goodObjects[kind]), wrong), `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}}}}`))
 		o = merge(t, o, `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: null}}}}}`)
 		if err := admin.Update(t.Context(), o); err != nil {

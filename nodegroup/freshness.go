@@ -111,8 +111,8 @@ func (f *freshness) probe(ctx context.Context) {
 	}
 }
 
-// sample reads one object from the API server, of another kind each time, and compares it with the caches. It returns the time of
-// the oldest read that returned a version that the watch has still not delivered; zero when the watches have delivered all. The
+// sample reads one object from the API server, of another kind each time, and compares it with the caches. When the watches have
+// not yet delivered a version that was read, sample returns the time of the oldest such read; otherwise it returns zero. The
 // caller holds mu.
 func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	kind := membership.Kinds[f.round%len(membership.Kinds)]

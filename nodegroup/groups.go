@@ -23,8 +23,8 @@ const (
 	// time for making these snapshots to 1/rebuildShare of one core.
 	rebuildEvery = 20 * time.Millisecond
 	rebuildShare = 4
-	// snapshotAge is how often a snapshot is made without an event. The answers also change with time, since some errors are
-	// shown only after a delay (CA-C47).
+	// snapshotAge is the age at which the snapshot is replaced even without an event, because the answers also change with time:
+	// some errors are shown only after a delay (CA-C47).
 	snapshotAge = 5 * time.Second
 )
 
@@ -47,9 +47,9 @@ type Options struct {
 	Elected <-chan struct{}
 	// Prices names a ConfigMap with prices. Default: no prices.
 	Prices types.NamespacedName
-	// RestartGuard keeps an autoscaler that has just started from ordering the nodes again that its predecessor ordered. The
-	// maximum of a group with such nodes is reported as its size until 5 s after pods can run on them, but at most for
-	// RestartGuard. Default: off.
+	// RestartGuard keeps an autoscaler that has just started from ordering again the nodes that its predecessor ordered. For a
+	// group that awaits such nodes, drover reports the group's size as its maximum until 5 s after pods can run on the nodes, but
+	// at most for RestartGuard. Default: off.
 	RestartGuard time.Duration
 	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. Default: no taint.
 	StartupTaint string
@@ -141,17 +141,18 @@ func (g *Groups) NeedLeaderElection() bool { return false }
 // Synced is closed once the caches are synced and the first snapshot is made.
 func (g *Groups) Synced() <-chan struct{} { return g.synced }
 
-// Started records that an autoscaler has just started. It does not know which nodes its predecessor ordered, and from release 1.36
-// on it orders more nodes for the same pods. With RestartGuard, groups that await nodes are therefore reported as unable to grow
-// until pods can run on those nodes or the nodes have failed. Pods that need further nodes wait for that time.
+// Started records that an autoscaler has just started. The new autoscaler does not know which nodes its predecessor ordered, and
+// from release 1.36 on it orders more nodes for the same pods. With RestartGuard, drover therefore reports groups that await
+// nodes as unable to grow until pods can run on those nodes or the nodes have failed. Pods that need further nodes wait for that
+// time.
 func (g *Groups) Started() {
 	if g.options.RestartGuard > 0 {
 		g.store.guard(g.options.RestartGuard)
 	}
 }
 
-// Connected records that a client has connected. It returns within a few seconds, when the sizes have been read from the API
-// server or the read has failed. The caller should answer the client's first call only after Connected has returned.
+// Connected reads the sizes of the groups from the API server, because a client has just connected. It returns within a few
+// seconds, even when the read fails. The caller should answer the client's first call only after Connected has returned.
 func (g *Groups) Connected(ctx context.Context) { g.sizes.connected(ctx) }
 
 // Start syncs the caches, and makes snapshots from their changes until ctx ends.

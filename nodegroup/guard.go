@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// settledAfter is how long a group still may not grow after pods can run on its last awaited node. The scheduler needs a moment to
-// bind the pods, and the autoscaler lists pods before it calls drover.
+// settledAfter is how long a guarded group still may not grow once pods can run on its last awaited node. The scheduler needs a
+// moment to bind the pods, and the autoscaler lists pods before it calls drover.
 const settledAfter = 5 * time.Second
 
 // guard keeps a group from growing after the restart of an autoscaler.

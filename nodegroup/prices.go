@@ -21,7 +21,8 @@ type prices struct {
 	live client.Reader
 	// configMap has an empty name when there are no prices.
 	configMap types.NamespacedName
-	// current is nil until prices have been read. trouble is the text of the last error.
+	// current is nil until prices have been read. trouble is the text of the error with which the last read failed. It is empty
+	// after a successful read.
 	current atomic.Pointer[price.Prices]
 	trouble atomic.Pointer[string]
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Refresh begins a loop of the autoscaler: it makes a new list of groups. It is the only read that fails when the state cannot
-// be trusted, because a skipped loop does no harm (CA-C13). Only after a pause without a Refresh or a change, Refresh reads
-// the sizes from the API server: another replica may have changed them meanwhile.
+// Refresh begins a loop of the autoscaler: it makes a new list of groups. It is the only read that fails when the state cannot be
+// trusted, because a skipped loop does no harm (CA-C13). After a pause without a Refresh or a change, it first reads the sizes
+// from the API server, because another replica may have changed them meanwhile.
 //
 // Errors: Unavailable.
 func (g *Groups) Refresh(ctx context.Context) error {
@@ -38,8 +38,8 @@ func (g *Groups) ForNode(n membership.Node) (model.Listing, bool) {
 	return g.store.current().ForNode(n)
 }
 
-// TargetSize returns the number of living Machines wanted, including drover's own writes that the watch has not delivered yet
-// (CA-C36, C37).
+// TargetSize returns the group's size: the number of living Machines that are wanted. Sizes that drover itself has written count
+// immediately, also before the watch delivers them (CA-C36, C37).
 //
 // Errors: NotFound.
 func (g *Groups) TargetSize(id string) (int32, error) {
@@ -75,11 +75,10 @@ func (g *Groups) TemplateNode(id string) ([]byte, error) {
 	return e.Template, nil
 }
 
-// Settings returns the autoscaler's options, overridden by the group's own. It returns false when the autoscaler's flags
-// apply: to every group without option annotations, and to every autoscaler that does not send its provision time. An
-// autoscaler up to 1.28 has no field for the provision time and would read an answer as a provision time of zero. Settings
-// never fails: when the autoscaler cannot read the options of a growing group, it forgets the increase and requests it again
-// (CA-C90 … C96).
+// Settings returns the autoscaler's options, overridden by the group's own. It returns false when the autoscaler's flags apply:
+// for a group without option annotations, and for an autoscaler that does not send its provision time. An autoscaler up to 1.28
+// has no field for the provision time, and would read an answer as a provision time of zero. Settings never fails, because an
+// autoscaler that cannot read the options of a growing group forgets the increase and requests it again (CA-C90 … C96).
 func (g *Groups) Settings(id string, defaults model.Settings) (model.Settings, bool) {
 	if defaults.ProvisionTime <= 0 {
 		return model.Settings{}, false

@@ -19,8 +19,8 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: resize.Increase{Delta: delta}})
 }
 
-// DeleteNodes removes exactly the Machines of the nodes and lowers the size by their number, in one conditional write, all or
-// none. Naming a node again changes nothing.
+// DeleteNodes removes exactly the Machines of the given nodes and lowers the size by their number, in one conditional write: all
+// of them or none. A node whose removal was requested before changes nothing.
 //
 // Errors: InvalidArgument when nodes is empty; NotFound; FailedPrecondition for a node that is in another group or in none,
 // for a node that has registered meanwhile, and for a working node at the minimum (nothing changed); ResourceExhausted when
@@ -43,8 +43,8 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.
 	return g.writer.resize(ctx, id, request{reason: reason, decision: resize.Removal{Nodes: nodes, Live: live}})
 }
 
-// DecreaseTargetSize takes back up to -delta replicas without a node: those without a Machine, and Machines without a node.
-// It never touches a registered node, and takes back less when there are fewer such replicas (CA-C83 … C89).
+// DecreaseTargetSize lowers the size by up to -delta replicas that have no node: replicas without a Machine, and Machines without
+// a node. It never removes a registered node, and lowers the size by less when there are fewer such replicas (CA-C83 … C89).
 //
 // Errors: InvalidArgument when delta is not negative; NotFound; Unavailable.
 func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32) error {

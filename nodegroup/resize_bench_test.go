@@ -50,8 +50,8 @@ func BenchmarkOrders_CA_C59(b *testing.B) {
 	b.ReportMetric(float64(ofDrover)/float64(ofFloor), "ratio")
 }
 
-// bareWrites lowers the deployment's size by 1 as often as times states, with one conditional write after the other, and
-// returns how long this takes.
+// bareWrites lowers the deployment's size by 1 the given number of times, with one conditional write after the other, and returns
+// how long this takes.
 func bareWrites(b *testing.B, c client.Client, d *v1alpha1.MachineDeployment, times int) time.Duration {
 	began := time.Now()
 	for range times {

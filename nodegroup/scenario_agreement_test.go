@@ -67,8 +67,8 @@ func TestDeleteNodesOfReplicasWithoutAMachine(t *testing.T) {
 	})
 }
 
-// agreement returns how target size, instances and membership contradict each other, or an empty text. The nodes in gone,
-// except placeholders, must belong to no group.
+// agreement returns a text that describes how target size, instances and membership contradict each other. The text is empty when
+// they agree. The nodes in gone must have no instance, and must belong to no group unless they are placeholders.
 func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) string {
 	var wrong []string
 	if got, err := b.groups.TargetSize(p.ID()); err != nil || got != size {

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// setMaximum sets the maximum of spec.replicas in the schema of MachineDeployments. With nil it removes the maximum, as
-// in older schemas.
+// setMaximum sets the maximum of spec.replicas in the schema of MachineDeployments. If the maximum is nil, the schema gets none,
+// as in older releases.
 func (s *site) setMaximum(maximum any) {
 	s.t.Helper()
 	crd := &unstructured.Unstructured{}

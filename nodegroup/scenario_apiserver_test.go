@@ -307,8 +307,9 @@ func (s *site) testIncreases(t *testing.T, n int32) {
 	s.expect("many", n, 0)
 }
 
-// disturb has another client change an annotation of the deployment before each attempt to write a size for which when returns
-// true. Attempts are counted from 1, and the returned number is that of the last one. The attempts must not run in parallel.
+// disturb makes another client change an annotation of the deployment before an attempt to write a size, if when returns true for
+// the number of the attempt. Attempts are counted from 1. disturb returns a pointer to the number of the last attempt. The
+// attempts must not run in parallel.
 func (s *site) disturb(name string, when func(attempt int) bool) *int {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
 	var attempts int

@@ -93,8 +93,9 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// machines waits until want Machines are not being deleted, also in the cache, and returns their names. Machines that are being
-// deleted continue to exist, because no Machine controller runs that removes their finalizers.
+// machines waits until exactly the wanted number of Machines are not being deleted, on the API server and in the cache, and
+// returns their names. Machines that are being deleted continue to exist, because no Machine controller runs that removes their
+// finalizers.
 func (h *house) machines(t *testing.T, want int) []string {
 	t.Helper()
 	var names []string

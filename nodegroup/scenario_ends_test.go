@@ -50,8 +50,8 @@ func TestADeletedGroupLeavesNoMetricsAndNoLock(t *testing.T) {
 		}
 		b.clock.Step(31 * time.Minute)
 		b.probeOnce(t.Context())
-		// Fewer series exist than at the start: the gauges of the deleted group and the counters of the group never are gone,
-		// too.
+		// Fewer series exist than at the start: the gauges of the deleted group are gone, and so are the counters of the group
+		// that is named "never".
 		if got, want := seriesIn(t, registry), start-4-2; got != want {
 			t.Errorf("%d series an hour later, want %d", got, want)
 		}

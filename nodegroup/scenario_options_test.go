@@ -15,7 +15,7 @@ import (
 // flags are the settings that an autoscaler with its default flags sends.
 var flags = model.Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
 
-// with returns flags, modified by change.
+// with returns the settings of an autoscaler with default flags, modified by the function change.
 func with(change func(*model.Settings)) model.Settings {
 	s := flags
 	change(&s)
@@ -28,7 +28,7 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 		name        string
 		annotations map[string]string
 		options     Options
-		// want is nil when the autoscaler's flags apply.
+		// want holds the expected settings. It is nil when the autoscaler's own flags apply.
 		want *model.Settings
 		// says lists parts of the expected Events, separated by |.
 		says string

@@ -20,7 +20,7 @@ const (
 	// served the autoscaler and written sizes that this replica's watch has not delivered yet. idleAfter is longer than the
 	// time between two loops of the autoscaler, so that an autoscaler that stays with one replica causes no reads.
 	idleAfter = 20 * time.Second
-	// sizesDeadline bounds the read that follows such a pause; the autoscaler gives up after 5 s.
+	// sizesDeadline bounds the read of all sizes, because the autoscaler gives up its call after 5 s.
 	sizesDeadline = 3 * time.Second
 )
 
@@ -38,7 +38,8 @@ type sizes struct {
 	resized map[string]bool
 	// served is when Refresh or a change was last called, in nanoseconds.
 	served atomic.Int64
-	// begun is the number of reads that have begun. done is the value of begun when the last successful read began.
+	// begun is how many reads have begun, so it is the number of the newest one. done is the number of the newest read that
+	// succeeded.
 	begun, done atomic.Int64
 }
 
@@ -52,8 +53,9 @@ func (s *sizes) connected(ctx context.Context) {
 	}
 }
 
-// ensureFresh is called at the start of a Refresh or a change. After a longer pause it reads the sizes first. It returns the ids of
-// the groups whose size the read has changed. Until then this replica has answered with an old size for them.
+// ensureFresh is called at the start of a Refresh or a change. If the last such call was idleAfter ago or longer, it reads the
+// sizes from the API server. It returns the ids of the groups whose size differs from the one with which this replica has
+// answered so far.
 //
 // Errors: Unavailable.
 func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {

@@ -185,8 +185,8 @@ func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantKind(t, second.groups.Refresh(ctx), model.Unavailable)
-		// These calls are made while a read is under way. That read may be older than they need, and one more read is enough
-		// for all of them.
+		// These calls are made while a read is under way. That read may have begun before the sizes that they need were written,
+		// so one more read follows, which is enough for all of them.
 		for range 5 {
 			calls.Go(func() { wantKind(t, second.groups.Refresh(t.Context()), "") })
 		}

@@ -34,7 +34,7 @@ type store struct {
 	newest *model.Snapshot
 	// own holds, by group id, the versions of objects that this process has written or read itself and the watches have not delivered yet.
 	own map[string]ownVersion
-	// guarded holds the groups that are kept from growing, by id.
+	// guarded holds, by id, the groups that may not grow for a while after the restart of an autoscaler.
 	guarded map[string]*guard
 }
 
@@ -118,8 +118,8 @@ func (s *store) entry(id string) (*model.Entry, error) {
 	return e, nil
 }
 
-// latest returns the newest snapshot, and when the oldest version in own was written or read. The watches have not delivered the
-// versions in own yet. The time is zero when own is empty.
+// latest returns the newest snapshot, and the time at which the oldest version in own was written or read. own holds the versions
+// that the watches have not delivered yet. The time is zero when own is empty.
 func (s *store) latest() (*model.Snapshot, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,8 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 		if ok && !e.Gone && membership.Newer(own.object, e.Object) {
 			continue
 		}
-		// After a restart of the watch, one event may replace an object with a new object of the same name.
+		// An event with another UID may be newer, too: after a restart of the watch, one event may replace an object with a new
+		// object of the same name.
 		if ok && (own.object.GetUID() == e.Object.GetUID() || membership.Later(e.Object, own.object)) {
 			delete(s.own, owner.ID)
 		}
@@ -160,9 +161,10 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	return kept
 }
 
-// adopt stores a version of an object that came from the API server itself, and publishes the result. The members in kept stay
-// because of the minimum size; their errors are not shown to the autoscaler until they fail again. A later version from the watch
-// replaces the stored one. A deletion event from the watch takes effect, too, because no later event would remove the object again.
+// adopt stores a version of an object that came from the API server itself, and publishes the new snapshot. The autoscaler has
+// asked to remove the members in kept, which stay because of the minimum size; their errors are not shown to the autoscaler until
+// they fail again. A later version from the watch replaces the stored one. A deletion event from the watch takes effect, too,
+// because no later event would remove the object again.
 func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,9 +181,9 @@ func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	_ = s.advance([]membership.Event{{Object: object}}, false)
 }
 
-// adoptNewer stores the objects that are newer than in the snapshot. It returns their number, and the ids of the groups whose size
-// changes by that. It does not store an object that the snapshot lacks: no answer has depended on that object yet, and the watch
-// will deliver it.
+// adoptNewer stores the objects that are newer than in the snapshot. It returns the number of these objects, and the ids of the
+// groups whose size they change. It does not store an object that the snapshot lacks: no answer has depended on that object yet,
+// and the watch will deliver it.
 func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,16 +28,16 @@ const (
 
 // request is a call that changes a group.
 type request struct {
-	// reason is the reason of the Event.
+	// reason is the reason of the Event that reports the change.
 	reason string
 	// grows is true for an increase, which needs a leader that creates the Machines.
 	grows    bool
 	decision decision
 }
 
-// decision decides what to write, given the current snapshot. Its Decide method is called again after a conflict.
+// decision computes what a call changes. After a conflict with another writer, Decide is called again with a newer snapshot.
 type decision interface {
-	// Decide decides on the change for the group with the id. The snapshot has the group and its Machines in matching versions.
+	// Decide returns the change for the group with the id. It reads the group and its Machines from the snapshot.
 	Decide(s *model.Snapshot, id string) (resize.Change, error)
 }
 

@@ -128,7 +128,7 @@ func TestTheWireFormatEqualsThatOfClusterAutoscaler(t *testing.T) {
 	})
 }
 
-// typeOf returns a field's type as the table names it.
+// typeOf returns a field's type in the notation of the variable fields.
 func typeOf(f protoreflect.FieldDescriptor) string {
 	if f.IsMap() {
 		return fmt.Sprintf("map<%s,%s>", typeOf(f.MapKey()), typeOf(f.MapValue()))
@@ -154,7 +154,7 @@ func relative(d protoreflect.Descriptor) string {
 	return full
 }
 
-// embedded encodes a message in which the field with the given number contains body as an embedded message. Clients that are
+// embedded returns a message with one field, which has the given number and contains body, an encoded message. Clients that are
 // compiled against the Kubernetes types write and read the field in this form.
 func embedded(number protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), body)

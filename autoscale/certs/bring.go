@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ownContent is the content of drover's own Secret once it is up to date.
+// ownContent is the content of drover's own Secret after bringOwn has brought the Secret up to date.
 type ownContent struct {
 	// trusted are the authorities that are valid now, the oldest first.
 	trusted []authority

@@ -16,7 +16,7 @@ import (
 const (
 	// authoritiesKey holds the certificates of all trusted authorities, the oldest first.
 	authoritiesKey = corev1.ServiceAccountRootCAKey
-	// signingKey holds the private keys of the authorities. Only drover's own Secret has it.
+	// signingKey holds the private keys of the authorities. It exists only in drover's own Secret.
 	signingKey = "ca.key"
 )
 

@@ -13,7 +13,7 @@ const (
 
 	// serverLife is how long the server's certificate is valid, and clientLife how long the autoscaler's is valid. Each is renewed
 	// after two thirds of its life. The autoscaler reads its files only when it starts. If it starts just before its certificate
-	// is renewed, the certificate that it has read is valid for another year.
+	// is renewed, the certificate that it has read is still valid for a year, the last third of clientLife.
 	serverLife = year
 	clientLife = 3 * year
 	// authorityLife is how long an authority is valid. A new authority is created after two thirds of this time.
@@ -110,16 +110,17 @@ func (w wanted) due(have *leaf, trusted []authority, now time.Time) string {
 	return ""
 }
 
-// signedByOne reports whether one of the trusted authorities has signed the certificate for the use that w wants.
+// signedByOne reports whether one of the trusted authorities has signed the certificate, and the certificate has the key usage in
+// w (server or client).
 func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
 	return slices.Contains(cert.ExtKeyUsage, w.usage) && slices.ContainsFunc(trusted, func(a authority) bool {
 		return cert.CheckSignatureFrom(a.cert) == nil
 	})
 }
 
-// namesFor returns the names of a new certificate that replaces the certificate before; before is nil when there is none.
-// Besides the names that w wants, the new certificate keeps the names of before, unless before is old enough to be renewed:
-// another replica, of another version or with other flags, may want those names. Without them, the two replicas would replace
+// namesFor returns the names for a new certificate: the names in w, and those of the old certificate before, which is nil when
+// there is none. The old names are left out once the old certificate is so old that it must be renewed. Until then they stay,
+// because another replica, of another version or with other flags, may want them. Without them, the two replicas would replace
 // each other's certificates endlessly.
 func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	names := slices.Clone(w.names)

@@ -93,7 +93,7 @@ func (k *Keeper) Server() (*tls.Certificate, error) {
 	return nil, errNone
 }
 
-// Clients returns the trusted authorities. One of them must have signed a client's certificate.
+// Clients returns the trusted authorities. The server accepts a client's certificate only if one of them has signed it.
 func (k *Keeper) Clients() (*x509.CertPool, error) {
 	if s := k.current.Load(); s != nil {
 		return s.clients, nil

@@ -84,8 +84,8 @@ func (w *world) mounted() mounted {
 	return mounted{cert, roots}
 }
 
-// connects reports whether an autoscaler with these files can connect to a drover with this Keeper, so that both
-// sides accept each other.
+// connects returns an error unless an autoscaler with these files and a drover with this Keeper accept each
+// other's certificates.
 func (w *world) connects(a mounted, k *Keeper) error {
 	clients, err := k.Clients()
 	if err != nil {
@@ -190,7 +190,7 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 		do   func(*world)
 		// refused is a part of the expected error. It is empty when drover restores the Secrets.
 		refused string
-		// keeps is true when an autoscaler that started before the change can still connect.
+		// keeps is true when an autoscaler that started before the change of the Secrets can still connect.
 		keeps bool
 	}{
 		{"the autoscaler's Secret is created again after its deletion", remove(autoscalers), "", true},
@@ -246,7 +246,7 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// there is true when the Secrets exist before the test.
+		// there reports whether the Secrets exist before the test.
 		there bool
 	}{
 		{"a replica serves the stored certificate when another replica creates the Secrets first", false},

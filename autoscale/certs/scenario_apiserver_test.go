@@ -20,8 +20,8 @@ func objectMeta(name types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
 }
 
-// Replicas start at the same time, with the roles that drover has in the control cluster when the Nodes are in another
-// cluster.
+// Replicas start at the same time, under the RBAC roles that drover has in the control cluster when the Nodes are in
+// another cluster.
 func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 	cluster := kube.ForTest(t, kube.Options{})
 	admin, err := client.New(cluster.Config, client.Options{})
@@ -52,7 +52,8 @@ func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 	})
 }
 
-// startTogether starts five replicas concurrently and compares what they serve with what is stored.
+// startTogether starts five replicas concurrently. It fails the test unless all of them serve the stored certificate,
+// and the autoscaler's Secret has the stored authorities.
 func startTogether(t *testing.T, drover, admin client.Client, theirs types.NamespacedName) {
 	t.Helper()
 	var replicas []*certs.Keeper

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// An autoscaler reads its files once, at its start. In this test an autoscaler starts every five days for 25 years. drover
-// checks equally often, and a second replica once a month. For a year from its start, each autoscaler and both replicas
-// must accept each other.
+// An autoscaler reads its files once, at its start. In this test an autoscaler starts every five days for 25 years. One replica
+// of drover checks the Secrets every five days, and a second one once a month. Each autoscaler and both replicas must accept
+// each other's certificates for a year from the autoscaler's start.
 func TestAutoscalersCanConnectDuringTwentyFiveYearsOfRenewals(t *testing.T) {
 	w := newWorld(t, fake.NewFakeClient())
 	w.look()
@@ -49,8 +49,8 @@ func TestAutoscalersCanConnectDuringTwentyFiveYearsOfRenewals(t *testing.T) {
 			}
 		}
 	}
-	// ca.crt is written four times: at the start, with a new authority after 10 and 20 years, and without the expired authority
-	// after 15 years.
+	// ca.crt is written four times: at the start, when a new authority is added after 10 and after 20 years, and when the
+	// expired authority is removed after 15 years.
 	if written["authorities"] != 4 || written["server"] < 36 || written["server"] > 39 || written["autoscaler"] < 12 || written["autoscaler"] > 14 {
 		t.Errorf("written: %v", written)
 	}

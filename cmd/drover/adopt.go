@@ -47,8 +47,8 @@ type adoptOptions struct {
 	patience    time.Duration
 }
 
-// errAdoptNeedsNothing is the error of drover adopt without the flag --dry-run: to take over a cluster, drover needs no
-// command.
+// errAdoptNeedsNothing is the error of drover adopt without the flag --dry-run. It explains that drover takes over a cluster
+// without a command.
 var errAdoptNeedsNothing = errors.New("taking over needs no command: start drover, and it takes over what exists. To see beforehand what it would do: drover adopt --dry-run")
 
 // adoptCommand returns the command that reports in advance what drover would do with a cluster.

@@ -36,7 +36,8 @@ type clouds struct {
 
 var _ cloud.Cloud = (*clouds)(nil)
 
-// newClouds adds the clouds that run in the background to the manager.
+// newClouds returns the registry of the clouds in list. It adds the registry, and the clouds that run in the background, to the
+// manager.
 func newClouds(mgr manager.Manager, list []namedCloud) (*clouds, error) {
 	c := &clouds{list: list, reader: mgr.GetClient(), changes: make(chan types.NamespacedName)}
 	for _, n := range list {

@@ -39,8 +39,8 @@ func tuned(config *rest.Config) *rest.Config {
 	// make a thousand new Machines wait for each other. The number of workers bounds the number of concurrent requests.
 	config.QPS = -1
 	config.UserAgent = version.UserAgent()
-	// drover's finalizers have machine-controller's names, so that each program can finish what the other one has begun. These
-	// names have no domain, and the API server would warn about that at every write.
+	// Warnings of the API server are ignored, because it warns at every write that the names of drover's finalizers have
+	// no domain. The names are machine-controller's, so that each program can finish what the other one has begun.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config
 }

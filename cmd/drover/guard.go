@@ -51,7 +51,7 @@ func addGuards(w *wiring, o *options) (err error) {
 		asked.Target = w.target.GetAPIReader()
 	}
 	w.reach = reach.New(asked)
-	// The API server has just answered the checks at the start of drover.
+	// The API server counts as reachable from now on: it has just answered the checks at the start of drover.
 	w.reach.AnsweredControl()
 	if err := errors.Join(metrics.Registry.Register(w.reach), mgr.Add(w.reach)); err != nil {
 		return fmt.Errorf("adding the check of the API servers: %w", err)

@@ -36,9 +36,9 @@ func (o *handoverOptions) validate() error {
 	return nil
 }
 
-// withOther returns a lock that holds both drover's own lease and machine-controller's lease. It also returns a Standby, which
-// reports that drover waits for machine-controller's lease. When the flag names no lease, withOther returns own and nil. Each
-// call to the API server takes at most timeout.
+// withOther returns a lock that holds both own, which is drover's own lease, and machine-controller's lease. It also returns a
+// Standby, which reports that drover waits for machine-controller's lease. When the flag names no lease, withOther returns own
+// and nil. Each call to the API server takes at most timeout.
 func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interface, namespace string, timeout time.Duration) (resourcelock.Interface, *handover.Standby, error) {
 	otherNamespace, name, named, err := handover.ParseLease(o.lease)
 	if err != nil || !named {

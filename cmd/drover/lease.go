@@ -29,8 +29,8 @@ const (
 )
 
 // lease is the lock of the leader election, and records when the lease was last renewed. A process that was suspended (a paused
-// virtual machine, a node that swaps) continues where it stopped, and learns only seconds later that another replica leads. The
-// age of the last renewal shows this immediately, without a call.
+// virtual machine, a node that swaps) continues where it stopped, and learns only seconds later that another replica leads. Before
+// that, and without a call, the age of the last renewal already shows that another replica may lead.
 type lease struct {
 	resourcelock.Interface
 	clock clock.PassiveClock
@@ -76,8 +76,8 @@ func (l *lease) waiting() *handover.Standby {
 	return l.standby
 }
 
-// Get reads the lease. When another process holds the lease, this process has lost it, however recent its last renewal is: a
-// user may have deleted the lease, and then other replicas do not wait for the end of its life.
+// Get reads the lease. When another process holds the lease, this process no longer counts as its holder, even if it has renewed
+// the lease recently: a user may have deleted the lease, and then other replicas do not wait until leaseLife has passed.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {

@@ -63,14 +63,14 @@ func cacheOptions() cache.Options {
 	}
 }
 
-// clientOptions returns the options of the clients for either cluster. They list the kinds that clients read from the API
-// server itself: drover reads such objects one by one where it needs them, and never caches them cluster-wide.
+// clientOptions returns the options of the clients for either cluster. The options list the kinds that clients read from the
+// API server itself: drover reads objects of these kinds one by one where it needs them, and never caches them cluster-wide.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}}
 }
 
 // watchEarly starts the watches of kinds with few objects on every replica, not only on the leader at its first read. Thus a
-// new leader's first reconciles do not wait for a watch to begin. That takes more than a second when the API server has no
+// new leader's first reconciles do not wait for a watch to begin, which takes more than a second when the API server has no
 // watch of the kind yet. watchEarly ignores kinds that are not installed.
 func watchEarly(ctx context.Context, mgr manager.Manager) error {
 	for _, kind := range []client.Object{&v1alpha1.MachineClass{}, &v1alpha1.Cluster{}} {

@@ -15,7 +15,7 @@ import (
 // keeps the memory that a thousand new Machines took, because the runtime returns memory only when it collects garbage.
 const trimEvery = time.Minute
 
-// fewest is how much memory must be unused, in bytes, for a collection to be worth its cost.
+// fewest is how much memory must be unused, in bytes, before a garbage collection is worth its cost.
 const fewest = 8 << 20
 
 // gcPercent is the GOGC value that drover uses when the environment does not set GOGC: how much garbage there may be, in percent
@@ -41,8 +41,8 @@ func newTrimmer(c clock.WithTicker) *trimmer {
 	return &trimmer{clock: c, held: held, trim: debug.FreeOSMemory}
 }
 
-// addTrimmer adds the trimmer, unless other drovers have run in this process. That is so in tests in virtual time: there the
-// trimmer would collect garbage once for every simulated minute.
+// addTrimmer adds the trimmer, unless other drovers have run in this process, as in tests in virtual time. There the trimmer
+// would collect garbage once in every simulated minute.
 func addTrimmer(mgr manager.Manager, around surroundings) error {
 	if around.several {
 		return nil
@@ -69,7 +69,8 @@ func (t *trimmer) Start(ctx context.Context) error {
 	}
 }
 
-// worthTrimming reports whether the process holds more than one and a half times the memory in use.
+// worthTrimming reports whether trimming is worth its cost: the unused memory exceeds both the constant fewest and half of the
+// memory in use.
 func worthTrimming(inUse, mapped uint64) bool {
 	return mapped > inUse+max(fewest, inUse/2)
 }

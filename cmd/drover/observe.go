@@ -24,14 +24,14 @@ const mostDecisions = 1000
 
 // decision is an action that drover would have taken.
 type decision struct {
-	// Where is kubernetes or openstack.
+	// Where is the API of the action: kubernetes or openstack.
 	Where string `json:"where"`
 	// Verb is the API's verb of the action, and Object is its object.
 	Verb   string `json:"verb"`
 	Object string `json:"object"`
 	// Detail is what would have been written, without secrets.
 	Detail string `json:"detail,omitempty"`
-	// First and Last are the times of the first and last such decision. Count is the number of such decisions.
+	// First and Last are when drover made this decision for the first and the last time. Count is how many times drover made it.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	Count int       `json:"count"`

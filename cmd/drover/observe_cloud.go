@@ -38,7 +38,8 @@ type observedInstance struct {
 
 func (i observedInstance) note(verb string) { i.observer.note("openstack", verb, i.machine, "") }
 
-// notMade records a create call, and returns the error that observe mode returns instead of making the call.
+// notMade records a create call that observe mode does not make, and returns the error that the caller receives
+// instead.
 func (i observedInstance) notMade(verb string) error {
 	i.note(verb)
 	return fault.New(fault.Transient, fault.CodeUnsettled, "drover only observes (--observe): no server is made")
@@ -72,7 +73,7 @@ func (i observedInstance) DeleteFailed(context.Context) error {
 	return nil
 }
 
-// Release changes nothing and never completes.
+// Release changes nothing, and always returns that the release is not complete.
 func (i observedInstance) Release(context.Context) (cloud.Released, error) {
 	i.note("release ports, floating IP and volumes")
 	return cloud.Released{Waiting: "--observe releases nothing"}, nil

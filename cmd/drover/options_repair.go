@@ -52,7 +52,7 @@ func (o *repairOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// percent returns the number in --health-max-unhealthy.
+// percent returns the percentage in --health-max-unhealthy as a number.
 func (o *repairOptions) percent() (int, error) {
 	n, err := strconv.Atoi(strings.TrimSuffix(o.maxUnhealthy, "%"))
 	if err != nil || n < 0 || n > 100 || !strings.HasSuffix(o.maxUnhealthy, "%") {

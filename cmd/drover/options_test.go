@@ -14,8 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// served returns the default options with serving on loopback without TLS. This needs the fewest flags
-// that are valid.
+// served returns the fewest flags that are valid: the defaults, and gRPC on loopback without TLS.
 func served() *options {
 	o := defaults()
 	o.grpcAddress, o.grpcInsecure = "127.0.0.1:8086", true

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// shelf is a cloud with one resource, which records the resources that it was asked to delete.
+// shelf is a cloud with one resource. The cloud records the resources that it was asked to delete.
 type shelf struct {
 	cloud.Cloud
 	scheme    string

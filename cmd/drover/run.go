@@ -33,7 +33,7 @@ import (
 	"github.com/drover-project/drover/version"
 )
 
-// run serves until ctx ends. more are clouds in addition to OpenStack.
+// run runs drover until ctx ends. more are the clouds in addition to OpenStack.
 func run(ctx context.Context, o *options, credentials client.Credentials, more ...namedCloud) error {
 	if o.pprofAddress == "" {
 		// Without --pprof-address no client can request heap profiles, so none are recorded.
@@ -57,8 +57,8 @@ type surroundings struct {
 	clouds      []namedCloud
 	// transport carries the calls to OpenStack. nil means the network.
 	transport http.RoundTripper
-	// local receives the gRPC server, and a channel that is closed when the server may be called. When local is not nil, drover does not
-	// listen.
+	// local is called with the gRPC server, and with a channel that is closed when the server may be called. When local is not nil,
+	// drover does not listen.
 	local func(*autoscale.Server, <-chan struct{})
 	// several is true when other drovers have run in this process. The names of the controllers are then in use, and this drover must
 	// not trim memory that it shares with the others.
@@ -101,7 +101,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 }
 
 // connect returns the wiring and the cluster id. It creates the manager for the control cluster, and adds the target cluster if that is
-// another one.
+// not the control cluster itself.
 func connect(ctx context.Context, o *options, around surroundings) (wiring, string, error) {
 	config := around.cluster
 	observer := newObserver(o)

@@ -29,17 +29,18 @@ import (
 const dayLog = "DROVER_TEST_DAY_LOG"
 
 // dayRetry is the time between two renewals of the lease in the simulated day. With the usual time, the renewals would be half of
-// what the test computes. It is shorter than leaseFresh, so the leader may always create servers, and leaseDeadline is longer by
-// more than the jitter that the election adds.
+// the test's work. dayRetry is shorter than leaseFresh, so the leader may always create servers. leaseDeadline exceeds dayRetry
+// by more than the jitter that the election adds.
 const dayRetry = 6 * time.Second
 
-// This test simulates a day of a cluster in virtual time, with drover connected as in this package: see package day. The
-// test has a process of its own, because the drovers of a day share global registries with those of other tests.
+// This test simulates a day of a cluster in virtual time (package day). It connects the parts of drover in the same way as the
+// binary does. The test has a process of its own, because the drovers of that day share global registries with those of other
+// tests.
 func TestDroverRunsForASimulatedDay(t *testing.T) {
 	if !ownProcess(t) {
 		return
 	}
-	// A simulated day makes much garbage and retains little memory.
+	// Rare garbage collections save time: a simulated day makes much garbage and retains little memory.
 	debug.SetGCPercent(800)
 	log := logr.Discard()
 	if name := os.Getenv(dayLog); name != "" {

@@ -51,7 +51,7 @@ func TestMessagesOfADroverWithTheShippedRoles(t *testing.T) {
 	})
 }
 
-// in returns the same cluster and cloud for a subtest.
+// in returns the pair, with its cluster and its cloud, for a subtest.
 func (p *pair) in(t *testing.T) *pair {
 	of := *p
 	of.T = t

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page, and takes the roles
-// of drover and machine-controller.
+// This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page. Between the
+// commands, the test itself starts and stops drover, and renews the lease of machine-controller while that would run.
 func TestTheCommandsOfTheMigrationPageWork(t *testing.T) {
 	t.Parallel()
 	l := newLegacy(t)

@@ -145,8 +145,8 @@ func (r *rooms) single(t *testing.T, _ *v1alpha1.MachineDeployment) {
 }
 
 func (r *rooms) unknown(t *testing.T, _ *v1alpha1.MachineDeployment) {
-	// Without the annotation force-delete, the deletion of the Machine would wait a minute, because the OpenStack driver, which
-	// is responsible for it, has just started.
+	// The annotation force-delete saves a minute when the Machine is deleted. Without it, the OpenStack driver, which handles
+	// Machines of unknown clouds, would not conclude so soon after its start that no server exists.
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "unknown", Annotations: map[string]string{v1alpha1.AnnotationForceDelete: "true"},
 	}, Spec: specOf("small")}

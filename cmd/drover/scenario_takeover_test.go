@@ -136,7 +136,8 @@ func (l *legacy) idle(begun time.Time) {
 	}
 }
 
-// taken fails the test unless every living Machine has its server, tagged, and no other server was created, moved or deleted.
+// taken waits until drover has taken over. It fails the test unless drover created only the two missing servers, deleted only
+// those of the seven deleted Machines, and every other Machine kept its server.
 func (l *legacy) taken(was inventory) {
 	living := func() (n int) {
 		for _, m := range l.look().machines {
@@ -212,7 +213,8 @@ func (l *legacy) same(m *v1alpha1.Machine, was, now inventory) {
 	}
 }
 
-// named fails the test unless there is an Event about the Machine whose server belongs to another Machine.
+// named waits for the Event about the Machine whose server belongs to another Machine. The Event must contain the UID of that
+// other Machine.
 func (l *legacy) named() {
 	l.until("an Event names the Machine whose server belongs to another", func() bool {
 		var all corev1.EventList

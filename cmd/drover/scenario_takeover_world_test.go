@@ -197,7 +197,7 @@ func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Build
 	return cmd, out, log
 }
 
-// starts starts drover. The returned function ends drover, and returns its log.
+// starts runs drover as a process. The returned function ends drover, and returns its log.
 func (l *legacy) starts() (stop func() string) {
 	l.Helper()
 	cmd, _, log := l.program("--grpc-insecure", "--grpc-address="+socketAddress(l.T), "--metrics-address=0",
@@ -289,7 +289,7 @@ func (l *legacy) look() inventory {
 	return i
 }
 
-// settles waits until the result of what has not changed for three seconds.
+// settles waits until the result of the given function has not changed for three seconds.
 func (l *legacy) settles(what func() string) {
 	l.Helper()
 	last, since := what(), time.Now()

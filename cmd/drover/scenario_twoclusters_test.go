@@ -118,7 +118,7 @@ func (p *pair) remove(machines map[types.UID]v1alpha1.Machine) {
 	})
 }
 
-// serversOf returns the servers with the cluster id in cluster, by their server IDs.
+// serversOf returns the servers whose metadata has the given cluster id, by server ID.
 func (p *pair) serversOf(cluster string) map[string]sim.Server {
 	out := map[string]sim.Server{}
 	for _, s := range p.cloud.Servers() {
@@ -129,7 +129,7 @@ func (p *pair) serversOf(cluster string) map[string]sim.Server {
 	return out
 }
 
-// untouched fails the test unless the servers of a cluster are as they were, with their ports and their metadata.
+// untouched fails the test unless the servers of a cluster, with their ports and metadata, equal the earlier ones in was.
 func (p *pair) untouched(cluster string, was map[string]sim.Server) {
 	p.Helper()
 	if diff := cmp.Diff(was, p.serversOf(cluster)); diff != "" {
@@ -215,7 +215,7 @@ func TestAClusterRestoredBesideTheOldClusterWithTheSameClusterID(t *testing.T) {
 	})
 }
 
-// resize changes the size of the deployment that group created.
+// resize changes the size of the deployment in the cluster.
 func (p *pair) resize(replicas int32) {
 	p.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}

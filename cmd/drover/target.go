@@ -140,8 +140,8 @@ func (t *targetCluster) await(ctx context.Context) bool {
 	}
 }
 
-// targetMapper maps the kinds that informers watch without a request to the API server, so that informers and their indexes can be
-// made while the API server does not answer. For every other kind it sends a request.
+// targetMapper maps kinds to resources. For the kinds that informers watch it makes no request to the API server, so that
+// informers and their indexes can be made while the API server does not answer. For every other kind it sends a request.
 type targetMapper struct {
 	meta.RESTMapper
 	followed *meta.DefaultRESTMapper

@@ -105,7 +105,7 @@ func (v *show) frame(state sandbox.State) screen.Frame {
 	return f
 }
 
-// background runs draw until the returned function is called.
+// background shows the state of the sandbox until the returned function is called.
 func (v *show) background(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup

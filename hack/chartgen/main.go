@@ -22,7 +22,7 @@ func main() {
 
 // source is a set of manifests and the folder in a chart for their templates.
 type source struct {
-	// files is a file pattern, relative to the folder that chartgen is run on.
+	// files is a file pattern, relative to the folder that is chartgen's argument.
 	files string
 	// to is the folder for the templates, relative to the same folder as files. chartgen replaces all files in it.
 	to string
@@ -50,7 +50,7 @@ func run(dir string) error {
 	return nil
 }
 
-// write replaces the content of the chart's folder.
+// write replaces the files in the chart's folder by the templates for the manifests.
 func (s source) write(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, s.files))
 	if err != nil {

@@ -43,7 +43,7 @@ func (d document) in(from, to string) document {
 	return d
 }
 
-// when returns the document between the template action, such as an if, and the end of the action.
+// when returns the document enclosed in a template action, such as an if.
 func (d document) when(action string) document {
 	d.text = "{{- " + action + " }}\n---\n" + d.text + "\n{{- end }}"
 	return d

@@ -18,7 +18,7 @@ var (
 	identifier = regexp.MustCompile(`(CA_?C|MCM|MC|CAPI|_F)_?(\d+)([ab]?)(?:_|[A-Z]|$)`)
 )
 
-// maxRange limits the length of a range, so that a typing error does no harm.
+// maxRange limits the length of a range, so that a typing error does not produce thousands of items.
 const maxRange = 120
 
 // mentions returns the item numbers in a text, in their order. It expands lists and ranges of numbers.

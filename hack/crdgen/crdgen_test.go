@@ -107,8 +107,9 @@ func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 	}
 }
 
-// The committed CRDs must be in their final form, bounded everywhere, and open in every provider document. They must
-// be small enough that kubectl can keep the last applied CRD in an annotation.
+// Each committed CRD must equal the output of Finish, and limit the size of every string, list and map. In provider
+// documents it must accept null for every field. It must be so small that kubectl can keep the last applied CRD in an
+// annotation.
 func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
@@ -153,7 +154,8 @@ func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	}
 }
 
-// faults returns the unbounded fields, and the fields that would lose a null inside a provider document.
+// faults returns the fields without a limit of their size, and the fields of provider documents that do not accept
+// null.
 func faults(path string, schema object, inProvider bool) []string {
 	var found []string
 	missing := func(key string) {
@@ -273,7 +275,7 @@ func TestTheAPIPageListsEveryFieldOfTheCRDs(t *testing.T) {
 	}
 }
 
-// Every key in keys.go must have a line in the page's table of keys.
+// Every key in keys.go must have a line in the table of keys in docs/api.md.
 func TestTheAPIPageNamesEveryAnnotationEveryLabelAndEveryFinalizer(t *testing.T) {
 	page := string(content(t, "../../docs/api.md"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../machines/api/v1alpha1/keys.go", nil, 0)

@@ -49,7 +49,7 @@ func run(dir, page string) error {
 	return nil
 }
 
-// rewrite replaces a file's content by the result of change, and returns the result.
+// rewrite replaces a file's content by what the given function returns for it, and returns the new content.
 func rewrite(file string, change func([]byte) ([]byte, error)) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -73,8 +73,8 @@ func Finish(raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decoding: not a CustomResourceDefinition")
 	}
 	keep(crd)
-	// In a CRD that began as v1beta1 this field can still be true, and server-side apply changes only fields that are
-	// set.
+	// This field can still be true in a CRD that began as v1beta1. Server-side apply changes only fields that are set,
+	// so the field must be set to false.
 	spec["preserveUnknownFields"] = false
 	versions, _ := spec["versions"].([]any)
 	if len(versions) == 0 {
@@ -96,7 +96,7 @@ func Finish(raw []byte) ([]byte, error) {
 // object is a decoded YAML mapping.
 type object = map[string]any
 
-// dig follows keys into nested mappings.
+// dig returns the mapping that the path of keys leads to in nested mappings; false when there is none.
 func dig(from any, keys ...string) (object, bool) {
 	at, ok := from.(object)
 	for _, key := range keys {

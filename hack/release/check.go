@@ -14,7 +14,7 @@ import (
 // charts are the folders of the charts. A chart's version is the release's version.
 var charts = []string{"deploy/chart/drover-crds", "deploy/chart/drover"}
 
-// state is the state of the repository on which a release depends.
+// state holds what a release depends on in the repository.
 type state struct {
 	// changes are the uncommitted files, one per line.
 	changes string

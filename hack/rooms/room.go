@@ -20,7 +20,7 @@ type room struct {
 	functions lengths
 }
 
-// function is the length of a function's body in lines.
+// function holds the name of a function, and the length of its body in lines.
 type function struct {
 	name  string
 	lines int
@@ -107,7 +107,7 @@ func (r *room) edgeCount() int {
 
 func (r *room) perFile() float64 { return float64(r.edgeCount()) / float64(max(len(r.files), 1)) }
 
-// print prints the files of the circle and the edges of the package.
+// print prints the files of the circle, the package's largest cycle of files, and the edges between all files.
 func (r *room) print(circle []string) {
 	fmt.Printf("\n%s\n  circle: %s\n", r.path, strings.Join(circle, " "))
 	for _, from := range slices.Sorted(maps.Keys(r.edges)) {

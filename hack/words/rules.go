@@ -5,8 +5,8 @@ import "regexp"
 // rule is a word that drover's texts must not contain, and what to write instead.
 type rule struct {
 	word *regexp.Regexp
-	// unlessAfter matches the text directly before a use of the word that is allowed, and unlessBefore the text directly after it.
-	// nil means that no use is allowed.
+	// unlessAfter and unlessBefore allow some uses of the word: those directly after a text that unlessAfter matches, and those
+	// directly before a text that unlessBefore matches. nil matches no text.
 	unlessAfter, unlessBefore *regexp.Regexp
 	instead                   string
 	prose                     bool // true when the rule applies to comments and documents, but not to string literals

@@ -33,7 +33,7 @@ func misnamed(repository fs.FS, name string) string {
 	return "name it after the source file that it tests, or scenario_…_test.go when it tests several together; fixtures are in harness_test.go"
 }
 
-// besides reports whether a folder has a file or folder, other than a test, whose name without extensions is stem.
+// besides reports whether a folder contains a file or folder with the name stem, apart from extensions. Tests do not count.
 func besides(repository fs.FS, folder, stem string) bool {
 	for _, entry := range entries(repository, folder) {
 		base, _, _ := strings.Cut(entry, ".")

@@ -19,7 +19,7 @@ type finding struct {
 type text struct {
 	body  string // the text with line breaks replaced by spaces
 	line  int    // the number of the first line, from 1
-	ends  []int  // the offsets in body at which the next lines begin
+	ends  []int  // the offsets in body at which the second and later lines begin
 	prose bool   // true for a comment or a paragraph, false for a string literal
 }
 
@@ -67,7 +67,7 @@ func (t text) findings() []finding {
 	return found
 }
 
-// allows reports whether the rule allows a use of its word between the texts before and after.
+// allows reports whether the rule allows its word at a place between the given texts.
 func (r rule) allows(before, after string) bool {
 	return r.unlessAfter != nil && r.unlessAfter.MatchString(before) || r.unlessBefore != nil && r.unlessBefore.MatchString(after)
 }

@@ -36,7 +36,8 @@ func OfDeployment(s rollout.Snapshot) Entry {
 	return e
 }
 
-// ofNewSet describes a plan that creates a set, because no set with Machines has the template of the deployment.
+// ofNewSet returns the outcome for a deployment, with an explanation, when the plan creates a set because no set with
+// Machines has the template of the deployment.
 func ofNewSet(s rollout.Snapshot, made *v1alpha1.MachineSet) (Outcome, string) {
 	newest := newestWithMachines(s.Sets)
 	if newest == nil {
@@ -60,7 +61,7 @@ func newestWithMachines(sets []rollout.SetState) *v1alpha1.MachineSet {
 	return newest
 }
 
-// ofSizes describes a plan that creates no set.
+// ofSizes returns the outcome for a deployment, with an explanation, when the plan creates no set.
 func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 	var grown, shrunk []string
 	for _, c := range plan.Changes {

@@ -10,14 +10,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// row is the outcome for a Machine at which the Machine controller's forecast ends with a certain step or reason, with an
-// explanation.
+// row is the outcome for a Machine, with an explanation. Each row belongs to a step or a reason with which the Machine controller's
+// forecast for the Machine can end.
 type row struct {
 	outcome Outcome
 	why     string
 }
 
-// steps maps the steps at which a forecast can end to their outcomes. It lacks the steps of a deletion, and the steps whose
+// steps maps each step with which a forecast can end to its outcome. The map lacks the steps of a deletion, and the steps whose
 // outcome depends on the reason.
 var steps = map[lifecycle.Step]row{
 	lifecycle.Fail:          {Refused, "its spec or credentials cannot be used"},
@@ -32,7 +32,7 @@ var steps = map[lifecycle.Step]row{
 	lifecycle.LoseServer:    {Deleted, "its server is gone: the Machine is replaced"},
 }
 
-// waits maps the reasons for which drover waits or does nothing to their outcomes.
+// waits maps each reason why drover waits or does nothing to the outcome for the Machine.
 var waits = map[string]row{
 	lifecycle.ReasonPaused:          {Left, "it is paused"},
 	lifecycle.ReasonOtherController: {Left, "its label " + v1alpha1.LabelController + " names another program"},
@@ -83,8 +83,8 @@ func rowOf(m *v1alpha1.Machine, f machine.Forecast) row {
 }
 
 // OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. living is true when the
-// resource's Machine exists; ok is then false, because the Machine's own entry covers the resource. deletes is true when the orphan
-// collector is configured to delete.
+// resource's Machine exists. Then OfResource returns false, because the Machine's own entry covers the resource. deletes is true
+// when the orphan collector is configured to delete.
 func OfResource(r cloud.Resource, living, deletes bool) (e Entry, ok bool) {
 	if living {
 		return Entry{}, false

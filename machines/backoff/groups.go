@@ -69,8 +69,8 @@ func statusIn(holder metav1.Object) Status {
 	return Status{}
 }
 
-// NewGroups returns an empty store. When the store has refused a Machine ([Groups.Allow]) and the Machine may ask again, the
-// store calls wake with the Machine's name. wake must not block and must not call the store.
+// NewGroups returns an empty store. When [Groups.Allow] has not allowed a Machine to create a server and the Machine may ask
+// again, the store calls wake with the Machine's name. wake must not block and must not call the store.
 func NewGroups(wake func(types.NamespacedName)) *Groups {
 	return &Groups{groups: map[types.UID]*group{}, wake: wake}
 }
@@ -81,15 +81,15 @@ type Permission struct {
 	Allowed bool
 	// Backoff is the group's back-off that applies to the Machine; nil when no back-off applies.
 	Backoff *v1alpha1.GroupBackoff
-	// JoinsFail reports whether joins keep failing, so that the group tries one server at a time.
+	// JoinsFail reports whether new servers of the group keep failing to become Nodes. The group then creates one server at a time.
 	JoinsFail bool
 	// RetryAt is when the Machine must ask the store again, unless the store wakes it earlier; zero when Allowed is true.
 	RetryAt time.Time
 }
 
-// Allow reports whether a Machine may create a server. It allows every Machine when no back-off applies to the requested server
-// and joins do not keep failing. After the wait of a back-off, or while joins keep failing, it allows one Machine of the group at
-// a time. quotaRaised is when the quota was last raised; zero means that it was not.
+// Allow reports whether a Machine may create a server. It allows every Machine when no back-off applies to the requested server,
+// unless the group's servers keep failing to join. After the wait of a back-off, or while servers keep failing to join, it allows
+// one Machine of the group at a time. quotaRaised is when the quota was last raised; zero means that it was not raised.
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,8 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 	return p
 }
 
-// Failed records a failure of the cloud, and returns the resulting back-off of the group; nil when the failure causes none.
+// Failed records that the cloud failed to create the requested server. It returns the back-off of the group that results from
+// this failure; nil when the failure causes no back-off.
 func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +181,8 @@ func (s *Groups) Release(machine types.UID) {
 	s.releaseProbe(machine)
 }
 
-// Forget releases the probe of a Machine that is deleted, and drops the store's data about the Machine.
+// Forget drops everything that the store holds about a deleted Machine. If the Machine is the probe of its group, another Machine
+// may become the probe.
 func (s *Groups) Forget(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

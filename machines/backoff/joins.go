@@ -10,8 +10,9 @@ import (
 // maxJoins bounds the join outcomes in the status of a group. The schema has the same bound.
 const maxJoins = 10
 
-// withJoin appends an outcome to recent. It returns nil until the first join fails, so that a group without failures causes no
-// write. Before the first failure it inserts one success for each Node that the group has.
+// withJoin appends the outcome of a join to recent. It returns nil until the first join fails, so that a group without failures
+// causes no write. Before the first failure it inserts one success for each Node of the group, because the joins of these Nodes
+// were not recorded.
 func withJoin(recent []v1alpha1.JoinOutcome, ok bool, nodes int) []v1alpha1.JoinOutcome {
 	outcome := v1alpha1.JoinFailed
 	if ok {
@@ -43,7 +44,7 @@ func failures(recent []v1alpha1.JoinOutcome) (n int) {
 	return n
 }
 
-// The letters that stand for outcomes in status.recentJoins.
+// The letters that stand for the outcomes of joins in status.recentJoins.
 const (
 	letterJoined = 'j'
 	letterFailed = 'f'

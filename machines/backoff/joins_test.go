@@ -81,15 +81,15 @@ type join struct {
 	nodes int
 }
 
-// byOldRelease records the join like a leader of the old release, whose write removes status.joinOutcomes (see
-// TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus).
+// byOldRelease records the join as the previous release of drover does, whose write of the status removes
+// status.joinOutcomes (see TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus).
 func (j join) byOldRelease(d *v1alpha1.MachineDeployment) {
 	if recent := oldWithJoin(d.Status.RecentJoins, j.ok, j.nodes); recent != d.Status.RecentJoins {
 		d.Status.RecentJoins, d.Status.JoinOutcomes = recent, nil
 	}
 }
 
-// byThisRelease records the join like a leader of this release.
+// byThisRelease records the join as this release of drover does.
 func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	s := NewGroups(func(types.NamespacedName) {})
 	if s.Joined(d, "m", j.ok, j.nodes) {
@@ -102,7 +102,7 @@ func TestRecordedJoinsAreKeptWhenLeadersOfThePreviousAndOfThisReleaseAlternate(t
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		d := &v1alpha1.MachineDeployment{}
-		want := "" // what drover's previous version would have written if this version had not run
+		want := "" // the letters that drover's previous version would have written if it had recorded every join
 		for range 40 {
 			j := join{random.IntN(3) > 0, random.IntN(3)}
 			want = oldWithJoin(want, j.ok, j.nodes)

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Attempt describes the server that a Machine requests. Its fields decide which other Machines of the group are affected when the
+// Attempt describes the server that a Machine requests. Its fields decide which other Machines of the group also wait when the
 // server cannot be created.
 type Attempt struct {
 	// Machine is the name of the Machine, and UID its UID.
@@ -41,7 +41,7 @@ func WaitOf(e *v1alpha1.GroupBackoff) time.Duration {
 	return fault.GroupWait(fault.Class(e.Class), fault.Code(e.Code), e.Step)
 }
 
-// FailureFor returns the failure that the named Machine shows while it waits for the end of a back-off.
+// FailureFor returns the failure that drover reports for the named Machine while the Machine waits for the end of a back-off.
 func FailureFor(e *v1alpha1.GroupBackoff, machine string) *fault.Error {
 	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: e.MessageFor(machine)}
 }
@@ -68,9 +68,9 @@ func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *
 	return longest
 }
 
-// withFailure returns the list with a failure added. The list stays unchanged in two cases: while the wait after an earlier
-// failure of the same kind runs, because calls made at the same time count as one attempt, and when the same failed server is
-// seen again.
+// withFailure returns the list with a failure added. It returns the list unchanged while the wait after an earlier failure of the
+// same kind runs, because calls made at the same time count as one attempt. It also returns the list unchanged when the failure
+// of the same server is already recorded.
 //
 // A failure whose class does not open a group's back-off concerns only one Machine. All such failures are recorded with class
 // Unknown, as failures of one kind.

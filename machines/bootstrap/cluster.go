@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// endpoint is how a new node reaches and verifies its API server.
+// endpoint holds the URL and the CA with which a new node reaches and verifies its API server.
 type endpoint struct {
 	server string
 	ca     []byte
 }
 
-// readEndpoint returns the address and CA in kube-public/cluster-info, or else those of drover's own connection. A URL that the
-// operator has configured replaces the address.
+// readEndpoint returns the URL and the CA of the API server: those in the ConfigMap kube-public/cluster-info, or else those of drover's own
+// connection. A URL that the operator has configured takes precedence.
 func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoint, error) {
 	e, err := clusterInfo(ctx, reader)
 	if err != nil {
@@ -75,7 +75,8 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	if len(names) == 0 {
 		return endpoint{}, nil
 	}
-	// Installers write one cluster into this kubeconfig. If there are several, the first one by name is used.
+	// Installers write one cluster into the kubeconfig of kube-public/cluster-info. If there are several clusters, drover uses the first one
+	// by name.
 	c := kubeconfig.Clusters[names[0]]
 	return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
 }

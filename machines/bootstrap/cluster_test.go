@@ -18,7 +18,7 @@ func TestUserDataContainsTheAddressAndCAOfTheAPIServer(t *testing.T) {
 		name   string
 		info   *corev1.ConfigMap
 		change func(*Options)
-		server string // the API server's URL in the user data, or "waits: " and a part of the message
+		server string // the API server's URL in the user data; or "waits: " and a part of the error, when drover cannot create user data yet
 		ca     string
 	}{
 		{"the address and the CA come from the ConfigMap cluster-info", info, nil, "https://public:6443", "public CA"},

@@ -9,8 +9,8 @@ type Problem struct{ Message string }
 
 func (p *Problem) Error() string { return p.Message }
 
-// Waiting is the error while drover cannot create user data yet, because an object or a permission that it needs is missing or out
-// of date. The Machine need not change, but sometimes an operator must act.
+// Waiting is the error that is returned while drover cannot create user data yet, because an object or permission that drover
+// needs is missing or out of date. The Machine need not change, but sometimes an operator must act.
 type Waiting struct {
 	Message string
 	// Forbidden is true when drover's role lacks a permission.

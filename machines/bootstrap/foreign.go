@@ -34,8 +34,8 @@ func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners
 	return text{content: content, found: content != ""}, err
 }
 
-// managed reads the user data that operating-system-manager created for the set's revision. While that user data is missing, or is for
-// another revision, drover uses no other user data in its place (MC-45).
+// managed reads the user data that operating-system-manager created for the revision of the Machine's set. While that user data is missing,
+// or is for another revision, drover uses no other user data in its place (MC-45).
 func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	key := types.NamespacedName{Namespace: namespaceCloudInit, Name: fmt.Sprintf("%s-%s-bootstrap-config", o.Deployment.Name, o.Deployment.Namespace)}
 	var secret corev1.Secret

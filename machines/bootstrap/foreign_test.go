@@ -38,7 +38,7 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		mark   func(*v1alpha1.MachineDeployment)
 		secret *corev1.Secret
 		lost   string // the kind of the owner that does not exist; empty when all owners exist
-		want   string // the user data, or "waits: " and a part of the message
+		want   string // the user data; or "waits: " and a part of the error, when drover cannot create user data yet
 	}{
 		{"the Secret for the revision of the Machine's set is used, and <MACHINE_NAME> in it is replaced (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
 		{"the Secret is used when the deployment has operating-system-manager's finalizer but not its annotation", func(d *v1alpha1.MachineDeployment) {
@@ -104,7 +104,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 		in      string // the class's namespace
 		objects []client.Object
 		own     string // overwriteCloudConfig
-		want    string // the user data, or "fails: " and a part of the error
+		want    string // the user data; or "fails: " and a part of the error when drover creates no user data
 		tokens  int
 	}{
 		{"<<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>> in the Secret's userData are replaced by the Machine's values (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},

@@ -43,7 +43,7 @@ exit $result
 
 func newHost(t *testing.T, in *Input) *host {
 	t.Helper()
-	// t.TempDir contains the name of the test, whose brackets a shell would interpret.
+	// The path that t.TempDir returns contains the test's name, and a shell would interpret the brackets in that name.
 	root, err := os.MkdirTemp("", "host")
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func (h *host) publish(name string, content []byte, checksums string) {
 	h.write("web/"+checksums, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name))
 }
 
-// publishAll makes every component available for download that a bare image lacks.
+// publishAll makes all components that a bare image lacks available for download.
 func (h *host) publishAll() {
 	h.publish("containerd-2.1.4-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-2.1.4-linux-amd64.tar.gz.sha256sum")
 	h.publish("runc.amd64", []byte("runc"), "runc.sha256sum")
@@ -177,7 +177,7 @@ func (h *host) content(path string) string {
 	return string(content)
 }
 
-// whole installs everything that a kubelet needs.
+// whole installs the kubelet, and all programs that the kubelet needs, on the simulated server.
 func (h *host) whole() {
 	h.program("bin/containerd", hostContainerd)
 	h.program("bin/runc", "")

@@ -41,11 +41,12 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ImageMinimumGCAge:           s.ImageMinimumGCAge,
 		ImageMaximumGCAge:           s.ImageMaximumGCAge,
 		RegisterWithTaints:          in.Taints,
-		// Several pulls in parallel keep one slow image from blocking the others. More than 10 would compete for disk and network.
+		// The kubelet pulls up to 10 images at the same time, so that one slow image does not block the others. More than 10 would compete for
+		// disk and network.
 		SerializeImagePulls:   ptr.To(false),
 		MaxParallelImagePulls: ptr.To[int32](10),
 		VolumePluginDir:       in.volumePluginDir(),
-		// The stub resolver on 127.0.0.53 does not work inside a pod.
+		// Pods use the DNS servers in this file. The stub resolver in /etc/resolv.conf, 127.0.0.53, does not work inside a pod.
 		ResolverConfig:     ptr.To("/run/systemd/resolve/resolv.conf"),
 		RotateCertificates: true,
 		ServerTLSBootstrap: true,

@@ -41,7 +41,7 @@ func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	if err != nil || source.Value == nil {
 		return ""
 	}
-	// Go's decoder matches keys regardless of case, as the strict parser does.
+	// encoding/json matches keys regardless of case, as v1alpha1.ParseProviderConfig does.
 	var config struct {
 		OperatingSystem string `json:"operatingSystem"`
 	}

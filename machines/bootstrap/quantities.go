@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reservable lists the resources that a kubelet can reserve. signals lists the signals of its eviction thresholds.
+// reservable lists the resources that a kubelet can reserve. signals lists the signals of a kubelet's eviction
+// thresholds.
 var (
 	reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	signals    = []string{
@@ -49,7 +50,7 @@ func positive(value string) error {
 	return nil
 }
 
-// pairs parses key=value or key<value, separated by commas (the form of the kubelet's flags).
+// pairs parses a list of key=value or key<value, separated by commas, as in the kubelet's flags.
 func pairs(value string, known []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, p := range strings.Split(value, ",") {

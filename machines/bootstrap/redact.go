@@ -77,7 +77,7 @@ func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alph
 	return Redact([]byte(known), Redact([]byte(t.content), printed)), nil
 }
 
-// replaceGroup redacts what the pattern's only group matches, and keeps the rest of the match.
+// replaceGroup redacts the text that the pattern's only capture group matches, and keeps the rest of the match.
 func replaceGroup(pattern *regexp.Regexp, in string) string {
 	var out strings.Builder
 	last := 0
@@ -107,7 +107,7 @@ func secretsIn(userData []byte) []string {
 		}
 		for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
 			for _, match := range pattern.FindAllStringSubmatch(plain, -1) {
-				// Redacting shorter values would garble ordinary words.
+				// Redacting values of fewer than 6 characters would garble ordinary words.
 				found[match[1]] = len(match[1]) >= 6
 			}
 		}
@@ -135,7 +135,7 @@ func secretsIn(userData []byte) []string {
 func readable(userData []byte) []string {
 	if bytes.HasPrefix(userData, []byte{0x1f, 0x8b}) {
 		if r, err := gzip.NewReader(bytes.NewReader(userData)); err == nil {
-			// The readable part of damaged data is still useful.
+			// When the compressed user data is damaged, the part before the damage is still useful.
 			userData, _ = io.ReadAll(io.LimitReader(r, 1<<22))
 		}
 	}

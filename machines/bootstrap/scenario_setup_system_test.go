@@ -128,7 +128,8 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 				h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 			}
 			h.write("looks", tc.healthy)
-			// Each call of sleep selects the result of the next check, and ends the watchdog after the last check.
+			// The watchdog calls sleep between two checks. This stub selects the result of the next check; after the last check it
+			// fails, which ends the watchdog.
 			h.program("bin/sleep", "#!/bin/bash\nlooks=$(<"+h.path("looks")+")\n[[ $looks ]] || exit 1\necho \"${looks:0:1}\" >"+h.path("answer")+"\necho \"${looks:1}\" >"+h.path("looks")+"\n")
 			h.program("bin/curl", "#!/bin/bash\n[[ $(<"+h.path("answer")+") == y ]]\n")
 			if _, err := h.run(pathWatchdog); err != nil {

@@ -113,7 +113,7 @@ func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, e
 	return s, s.check()
 }
 
-// check compares settings with each other, in the same way as the kubelet.
+// check returns an error when a kubelet would refuse the settings because two of them contradict each other.
 func (s *KubeletSettings) check() error {
 	high, low := ptr.Deref(s.ImageGCHighThresholdPercent, 85), ptr.Deref(s.ImageGCLowThresholdPercent, 80)
 	if low >= high {
@@ -153,8 +153,8 @@ func boolean(value string) (bool, error) {
 	return on, nil
 }
 
-// set reads one setting. It ignores an unknown name, because the annotation may be for a newer release. An empty value means the default,
-// because KubeOne writes EvictionHard in that way.
+// set parses one setting. It ignores an unknown name, because the annotation may be for a newer release. An empty value means the default,
+// because KubeOne writes an empty EvictionHard.
 func (s *KubeletSettings) set(name, value string) (err error) {
 	if value == "" {
 		return nil

@@ -84,7 +84,7 @@ func (s *Site) checkPackages() error {
 	return nil
 }
 
-// certificates splits the CA bundle, because the systems' tools expect one certificate per file.
+// certificates splits the CA bundle into single certificates, because the operating systems' tools expect one certificate per file.
 func (s *Site) certificates() ([]string, error) {
 	var out []string
 	for rest := s.CABundle; ; {
@@ -116,7 +116,7 @@ func (s *Site) proxy(apiServer string) string {
 		direct = append(direct, s.NoProxy)
 	}
 	var out strings.Builder
-	// update-engine reads only ALL_PROXY.
+	// Flatcar's update-engine reads ALL_PROXY and none of the other variables.
 	for _, name := range []string{"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
 		value := s.HTTPProxy
 		if name == "NO_PROXY" {

@@ -42,8 +42,8 @@ type Options struct {
 	InPod bool
 	// AllowedNamespaces lists the namespaces in which a MachineClass and its Secrets may be, in addition to the Machine's own.
 	AllowedNamespaces []string
-	// ServiceAccount is drover's service account, as namespace:name. The error about a forbidden Secret contains a command that needs
-	// it. Default: v1alpha1.DefaultServiceAccount.
+	// ServiceAccount is drover's service account, as namespace:name. It is part of the command that drover suggests when it may not read a
+	// Secret. Default: v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
 	// Site holds the operator's settings for every node.
 	Site Site

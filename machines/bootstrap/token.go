@@ -89,7 +89,7 @@ func idOf(machine types.UID, n int) string {
 
 // draw reads random characters from the source, each equally likely.
 func draw(source io.Reader, length int) (string, error) {
-	// Bytes from limit on are skipped. If they were used, the first letters of the alphabet would be more likely.
+	// Bytes that are not below limit are skipped. If they were used, the first letters of the alphabet would be more likely.
 	const limit = 256 / len(alphabet) * len(alphabet)
 	out := make([]byte, 0, length)
 	buffer := make([]byte, length)

@@ -29,8 +29,8 @@ type Tokens struct {
 	Rand io.Reader
 
 	mu sync.Mutex
-	// known holds the tokens that this process has created or read. When it has a Machine's token, a reconcile of the waiting Machine
-	// needs no call, and the token's deletion needs only one.
+	// known holds the tokens that this process has created or read. While a Machine with a token in known waits to join, its reconciles make
+	// no call for the token, and the token's deletion needs only one call.
 	known map[types.UID]knownToken
 	// began is when this process stored its first token. Machines that were created before may have a token that another process
 	// created.
@@ -69,10 +69,10 @@ func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
 }
 
 // Keep stores a drawn token for the Machine, or returns the token that the Machine already has. When less than half of the life of an
-// existing token is left, Keep moves its expiry, and changes nothing else.
+// existing token is left, Keep prolongs the token, and changes nothing else.
 //
-// A known token costs no call. For a Machine whose token an earlier process may have created, Keep reads before it writes, because the API
-// server would refuse the create.
+// For a token that this process knows and that need not be prolonged, Keep makes no call. For a Machine whose token an earlier process may
+// have created, Keep reads before it writes, because the API server would refuse to create the token again.
 func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
 	known, ok := t.recall(m.UID)
 	if ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {

@@ -109,7 +109,7 @@ func (c constant) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// counted returns a client that counts its calls in calls, by verb. Refused calls are counted separately.
+// counted returns a client that counts its requests by verb, in the map calls. Refused requests are counted separately.
 func counted(c client.WithWatch, calls map[string]int) client.Client {
 	note := func(verb string, err error) error {
 		if err != nil && !apierrors.IsNotFound(err) {

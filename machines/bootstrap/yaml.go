@@ -38,7 +38,7 @@ func toFields(value any) (any, error) {
 	return fieldsOf(raw)
 }
 
-// fieldsOf returns the maps and lists of a JSON document, as toFields does.
+// fieldsOf returns a JSON document as maps and lists. Numbers without a fraction are whole numbers.
 func fieldsOf(raw []byte) (any, error) {
 	var fields any
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -66,8 +66,8 @@ func whole(value any) any {
 	return value
 }
 
-// toYAML writes a value, whose fields are named for JSON, as YAML. (sigs.k8s.io/yaml parses YAML to do the same, which takes three times as
-// long; a document is written for every Machine.)
+// toYAML writes a value as YAML, with the field names of its JSON form. sigs.k8s.io/yaml takes three times as long, because it parses YAML
+// to do so. The time matters because a document is written for every Machine.
 func toYAML(value any) ([]byte, error) {
 	fields, err := toFields(value)
 	if err != nil {

@@ -28,7 +28,7 @@ func hashOf(of any) (string, error) {
 		return "", err
 	}
 	h := fnv.New64a()
-	// a hash never returns an error
+	// writing to a hash never returns an error
 	_, _ = h.Write(raw)
 	return strconv.FormatUint(h.Sum64(), 36), nil
 }
@@ -38,7 +38,7 @@ func hashOf(of any) (string, error) {
 func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.KubeletSettings) (string, error) {
 	var image any
 	if source, err := t.Spec.Provider(); err == nil && source.Value != nil {
-		// The keys of a provider spec match regardless of case.
+		// The keys of a provider spec match regardless of case. json.Unmarshal finds these fields in the same way.
 		var spec struct {
 			OperatingSystem   any
 			CloudProviderSpec struct{ Image, RootDiskSizeGB any }
@@ -88,7 +88,7 @@ func take(into, from corev1.ResourceList, name corev1.ResourceName) {
 	}
 }
 
-// remembered returns the values that the subject, or else any deployment, has learned for the same key.
+// remembered returns the resources that were learned earlier under the given key: by the same deployment or set, or else by any deployment.
 func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v1alpha1.NodeTemplate, error) {
 	if s.known != nil && s.known.LearnedFor == key {
 		return s.known, nil
@@ -154,7 +154,7 @@ func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bo
 	return out, nil
 }
 
-// lower returns, for each resource, the lower one of the two quantities.
+// lower returns, for each resource, the lower of two quantities: the one in than, and the one that the node reports.
 func lower(than *v1alpha1.NodeTemplate, n *corev1.Node) *v1alpha1.NodeTemplate {
 	if than == nil {
 		return &v1alpha1.NodeTemplate{Capacity: n.Status.Capacity.DeepCopy(), Allocatable: n.Status.Allocatable.DeepCopy()}

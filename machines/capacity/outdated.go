@@ -27,7 +27,7 @@ func outdated(n *corev1.Node, s bootstrap.KubeletSettings) bool {
 	}
 	memory := n.Status.Allocatable.Memory().Value() - want.Memory().Value()
 	for name, q := range n.Status.Capacity {
-		// The kubelet subtracts preallocated huge pages from the memory that pods may use.
+		// The kubelet subtracts preallocated huge pages from the memory that pods may use. This is not a difference in settings.
 		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 			memory += q.Value()
 		}

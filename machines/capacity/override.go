@@ -82,7 +82,7 @@ func (o override) apply(shape *cloud.Shape, settings *bootstrap.KubeletSettings)
 	}
 }
 
-// extend adds the values that do not exist in flavors.
+// extend adds to the template the labels, taints and GPUs that annotations set.
 func (o override) extend(t *v1alpha1.NodeTemplate) {
 	for key, value := range o.labels {
 		t.Labels[key] = value

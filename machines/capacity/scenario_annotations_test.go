@@ -17,8 +17,8 @@ func TestKubeletAnnotationsChangeTheNodeTemplate(t *testing.T) {
 	}{
 		"annotations of the deployment change the node template (F-36)": {
 			map[string]string{kubeletConfig + "MaxPods": "50", kubeletConfig + "KubeReserved": "cpu=500m,memory=1Gi"}, nil,
-			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 1024 and 500 reserved, and 100 for the eviction
-			// threshold.
+			// The flavor has 4096 MiB of memory: the kernel uses 122.88 MiB, 1024 MiB are reserved for the kubelet, 500 MiB for
+			// the system, and 100 MiB are the eviction threshold.
 			"cpu=1300m ephemeral-storage=44Gi memory=2463230853 pods=50",
 		},
 		"annotations of the Machine template take precedence over those of the deployment (F-36)": {
@@ -27,8 +27,8 @@ func TestKubeletAnnotationsChangeTheNodeTemplate(t *testing.T) {
 		},
 		"with operating-system-manager's annotation, the node template has that program's kubelet defaults (F-36)": {
 			map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}, map[string]string{kubeletConfig + "MaxPods": "70"},
-			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 200 and 200 reserved, and 100 for the eviction
-			// threshold.
+			// The flavor has 4096 MiB of memory: the kernel uses 122.88 MiB, 200 MiB are reserved for the kubelet, 200 MiB for
+			// the system, and 100 MiB are the eviction threshold.
 			"cpu=1600m ephemeral-storage=43Gi memory=3641830277 pods=110",
 		},
 	} {

@@ -60,8 +60,9 @@ func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 		{
 			name:     "the flavor's resources are reduced by reservations, eviction thresholds and 3 % of the memory (CA-C99)",
 			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
-			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 300 and 500 reserved, and 100 for the eviction
-			// threshold. Disk: 50 GiB, minus 1 and 1 reserved, and 10 % for the eviction threshold.
+			// The flavor has 4096 MiB of memory: the kernel uses 122.88 MiB, 300 MiB are reserved for the kubelet, 500 MiB for
+			// the system, and 100 MiB are the eviction threshold. The disk has 50 GiB: 1 GiB is reserved for the kubelet, 1 GiB
+			// for the system, and 10 % are the eviction threshold.
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{

@@ -27,8 +27,8 @@ const (
 	// secretAgain is the interval at which drover looks for a Secret that a class in use names, while the Secret is missing or drover
 	// may not write it.
 	secretAgain = time.Minute
-	// fieldManager is the field manager of the finalizers. The controller of sets has the same field manager, because it wrote the
-	// finalizers in earlier releases.
+	// fieldManager is the field manager of the finalizers. The controller of sets has the same field manager, because in earlier releases that
+	// controller wrote the finalizers.
 	fieldManager = "drover-machineset"
 )
 

@@ -168,8 +168,8 @@ func (w *world) foreignClass() {
 	own.SecretRef = &corev1.SecretReference{Namespace: "kube-system", Name: secret.Name}
 	w.create(secret, foreign, own, setUsing("user-of-foreign", using(foreign, foreign.Namespace)), setUsing("user-of-own", using(own, own.Namespace)))
 	w.eventually("the own class has the finalizer", func() bool { return w.held(own) }, func() string { return w.finalizers(own) })
-	// The controller writes the finalizer of a Secret right after that of its class. When a later class has its finalizer, a
-	// wrong finalizer on the Secret would exist too.
+	// The test creates another class and waits for its finalizer. By then a wrong finalizer on the foreign class or its Secret would
+	// exist, because the controller writes a Secret's finalizer right after that of the class.
 	later := classNamed("default", "later")
 	w.create(later, setUsing("user-of-later", using(later, "")))
 	w.eventually("another class has the finalizer", func() bool { return w.held(later) }, func() string { return w.finalizers(later) })

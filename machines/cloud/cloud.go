@@ -113,17 +113,17 @@ type Released struct {
 
 // Facts holds what is known of a Machine's resources.
 type Facts struct {
-	// Synced is true once the inventory has seen a complete list since it started. While it is false, an absence proves nothing and
-	// no resource may be created.
+	// Synced is true once the inventory has seen a complete list since it started. While it is false, a resource that is not known may still
+	// exist, and no resource may be created.
 	Synced bool
 	// Server is the server with the Machine's owner tag, whatever spec.providerID says; nil when no such server is known.
 	Server *Server
 	// Foreign explains, for users, that the server which spec.providerID names exists and has the owner tag of another owner.
 	// drover does not touch that server. It is empty when the Machine names no server, or its own.
 	Foreign string
-	// Unknown explains, for users, why nothing is known of the Machine's server: the Machine's credentials are for another project
-	// or region than that of the server, or no record shows where the server was created. While it is set, an absence proves
-	// nothing and no resource is created.
+	// Unknown explains, for users, why nothing is known of the Machine's server: the Machine's credentials are for another project or region
+	// than that of the server, or no record shows where the server was created. While it is set, a server that is not known may still exist,
+	// and no resource is created.
 	Unknown string
 	// Outdated explains, for users, why the provider's lists fail. It is set when they have failed for some minutes, because the
 	// facts are then out of date. It is empty while the lists are current.

@@ -32,15 +32,15 @@ type Project struct {
 	Cloud, Place string
 	// Name is the name of the project in messages.
 	Name string
-	// Unknown explains, for users, why the resources are not complete or not current, so that an absence proves nothing. It is
-	// empty when complete lists have been seen and the last list succeeded.
+	// Unknown explains, for users, why the resources are not complete or not current, so that a missing resource may still exist. It
+	// is empty when complete lists have been seen and the last list succeeded.
 	Unknown string
 	// Held describes, for users, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when the
 	// guard holds no server.
 	Held      string
 	Resources []Resource
-	// Rest is true when this entry is not one project, but represents all projects that drover may not know yet. Unknown then has
-	// the reason.
+	// Rest is true when this Project is not a single project, but represents all projects that drover may not know yet. Unknown then
+	// has the reason.
 	Rest bool
 }
 

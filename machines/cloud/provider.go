@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ServerID identifies a server. Only its provider interprets its content. Two equal IDs are the same server, also when the
-// provider IDs of the server are written in different ways. The empty ID stands for no server.
+// ServerID identifies a server. Only its provider interprets its content. Two equal IDs identify the same server, even when the
+// provider IDs of that server are written in different ways. The empty ID stands for no server.
 type ServerID string
 
 // Placement is where a Machine asks the cloud for a server. Back-offs for lack of capacity belong to a placement, because a

@@ -60,7 +60,7 @@ func NewApproverCheck(o ApproverCheckOptions) (*ApproverCheck, error) {
 	return g, nil
 }
 
-// NeedLeaderElection returns true, because one warning is enough.
+// NeedLeaderElection returns true, so that only one replica of drover warns.
 func (g *ApproverCheck) NeedLeaderElection() bool { return true }
 
 // Start checks at intervals until ctx ends.
@@ -101,8 +101,9 @@ func (g *ApproverCheck) check(ctx context.Context) {
 		"other programs approve certificate requests of bootstrap tokens without drover; remove the rights that allow this: %s", why)
 }
 
-// Others returns which permissions allow other programs to approve requests that are made with the tokens of joining servers, and for
-// each permission the reason that the API server's authorizer states. It returns "" when no permission allows that.
+// Others describes the permissions of joining servers' bootstrap tokens that allow another program to approve the requests made with the
+// tokens. For each permission it includes the reason that the API server's authorizer states. It returns "" when the tokens have no such
+// permission.
 func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
 	groups, err := g.groups(ctx)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
-	// machine returns a Machine whose server has the name n. The Machine's own name describes what change sets.
+	// machine returns a Machine whose server has the name n. The function change sets further fields, which the Machine's
+	// own name describes.
 	machine := func(name string, change func(*Machine)) *Machine {
 		m := &Machine{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), ServerName: "n"}
 		change(m)
@@ -24,7 +25,7 @@ func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
 	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
 	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
 	claimed := machine("claimed", func(m *Machine) { m.Recorded = "s-1" })
-	// The server of liar is in a cloud that the Machine's author runs, and that lists the ID of a server in another cloud.
+	// The author of the Machine liar runs a cloud. That cloud lists a server with the same ID as a server in another cloud.
 	registered := time.Unix(1700000000, 0)
 	liar := machine("liar", func(m *Machine) {
 		m.Server, m.Created = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"}, registered.Add(time.Hour)

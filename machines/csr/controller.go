@@ -56,8 +56,8 @@ type Options struct {
 	Clock           clock.WithTicker
 	// Servers is required.
 	Servers Servers
-	// Network holds the operator's settings about addresses for which no node may have a certificate. By default there are none. drover
-	// also reads such addresses from the cluster.
+	// Network holds the operator's settings: addresses and names for which no node may have a certificate, in addition to those that drover
+	// reads from the cluster. It may be empty.
 	Network Network
 }
 

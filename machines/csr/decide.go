@@ -1,7 +1,7 @@
 // Package csr approves the certificate requests of drover's own nodes, and no others. The control plane signs the certificates.
 //
-// [Decide] holds every condition, and [Choose] decides which of several Machines may use a node name. The controller collects the facts for
-// both and writes the verdict.
+// [Decide] checks all conditions of an approval, and [Choose] decides which of several Machines may use a node name. The controller
+// collects the facts for both and writes the verdict.
 package csr
 
 import (
@@ -140,8 +140,8 @@ func decideServing(r *Request, f *Facts) Verdict {
 	return approve("serving certificate of node %s", f.Machine.ServerName)
 }
 
-// checkServingForm denies a request for a serving certificate that is wrong whatever the cloud reports. It returns false
-// together with the denial.
+// checkServingForm checks the conditions for a serving certificate that do not depend on the cloud. When a condition is not met, it returns
+// the denial and false.
 func checkServingForm(r *Request, f *Facts) (Verdict, bool) {
 	own := f.Machine.ServerName
 	if v, ok := checkSubject(r, own); !ok {
@@ -188,7 +188,7 @@ func checkNode(r *Request, m *Machine) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkMarkedServer is like checkServer, but it also requires that the cloud's inventory has the server.
+// checkMarkedServer checks that the cloud's inventory has a server with the Machine's owner tag, and then does all checks of checkServer.
 func checkMarkedServer(f *Facts) (Verdict, bool) {
 	if m := f.Machine; f.Contested == "" && m.Server == nil {
 		if m.Unknown != "" {

@@ -46,7 +46,8 @@ type Facts struct {
 	Contested string
 	// Reserved holds what a serving certificate may never contain. It is set for serving requests only.
 	Reserved Reserved
-	// Taken holds the requested addresses that an older Node has, each with the name of that Node. It is set for serving requests only.
+	// Taken holds the requested addresses that belong to a Node older than the requester's Node, each with the name of the older Node. It is
+	// set for serving requests only.
 	Taken map[netip.Addr]string
 }
 

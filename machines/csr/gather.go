@@ -54,8 +54,8 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 	f.Contested = claims.contested(f.Machine)
 	if request.Signer == certificatesv1.KubeletServingSignerName {
 		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
-		// The configured cloud is trusted to list only addresses that belong to a server. The addresses of its servers are not compared with
-		// those of older Nodes, because a kubelet may report any address.
+		// Addresses of servers in the configured cloud are not compared with those of older Nodes: drover trusts this cloud to list only
+		// addresses that belong to a server, and does not trust the addresses that the kubelet of an older Node reports.
 		if own := f.Machine.Server; err == nil && own != nil && !own.Configured {
 			f.Taken, err = r.taken(ctx, request, server, f.Node)
 		}
@@ -78,9 +78,9 @@ func subject(machines []*Machine, c Contenders, asked *v1alpha1.Machine) *Machin
 	return machines[max(i, 0)]
 }
 
-// byToken returns the Machine for which a bootstrap token was made, but not another Machine of the same name; nil when there is no such
-// Machine. When all Machines of a deployment share the token, it returns the Machine of that deployment that the request names. It adds
-// the token's group and expiry to the facts.
+// byToken returns the Machine for which a bootstrap token was made. It returns nil when that Machine does not exist, even if a new Machine
+// has its name. When all Machines of a deployment share the token, it returns the Machine of that deployment whose server the request
+// names. It adds the token's group and expiry to the facts.
 func (r *Reconciler) byToken(ctx context.Context, id, commonName string, f *Facts) (*v1alpha1.Machine, error) {
 	holder, err := bootstrap.HolderOf(ctx, r.Target.GetAPIReader(), id)
 	if err != nil {
@@ -150,8 +150,8 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	return &Node{Server: r.serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
 }
 
-// serverOf returns the server in the provider ID of a Node. It returns a provider ID of another form unchanged. Such a result equals the
-// server of no Machine. It must not be empty, because an empty result means that the Node has no provider ID.
+// serverOf returns the server ID in the provider ID of a Node. It returns a provider ID of another form unchanged, because an empty result
+// would mean that the Node has no provider ID. The unchanged ID equals the server ID of no Machine.
 func (r *Reconciler) serverOf(providerID string) cloud.ServerID {
 	return cmp.Or(r.Servers.ServerID(providerID), cloud.ServerID(providerID))
 }

@@ -118,7 +118,7 @@ func (c *fakeCluster) GetEventRecorder(string) recorder.EventRecorder { return c
 func newFakeCluster(t *testing.T, objects ...client.Object) *fakeCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	// The client needs time for each kind of its scheme, so the scheme has only the groups that the approver reads.
+	// Creating the client takes time for each kind of its scheme, so the scheme has only the groups that the approver reads.
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, certificatesv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
 	} {

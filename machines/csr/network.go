@@ -42,7 +42,7 @@ const apiServerService = "kubernetes"
 // networkReader reads what no serving certificate may contain, at most once a minute.
 type networkReader struct {
 	Network
-	// target reads from the API server itself. control reads the Cluster objects of the cluster with the Machines.
+	// target reads the cluster of the Nodes, from the API server itself. control reads the Cluster objects from the cluster with the Machines.
 	target, control client.Reader
 	clock           clock.PassiveClock
 

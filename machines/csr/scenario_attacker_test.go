@@ -244,7 +244,7 @@ func TestAMachineGetsCertificatesOnlyForItsOwnServer(t *testing.T) {
 	}
 }
 
-// join creates the Node of a Machine and records it.
+// join creates the Node of a Machine, and records the Node in the Machine's status.
 func (c *fakeCluster) join(m *v1alpha1.Machine) {
 	c.Helper()
 	c.create(node(m.ServerName(), ptr.Deref(m.Spec.ProviderID, "")))

@@ -62,7 +62,7 @@ func newPlane(t *testing.T) *plane {
 	p.client, err = client.New(p.kube.Config, client.Options{Scheme: scheme})
 	p.must(err)
 	p.must(deploy.Apply(ctx, p.client, "crds"))
-	// The test's API server does not publish its own address.
+	// The test's API server does not publish its own address in an EndpointSlice, so the test does.
 	p.must(p.client.Create(ctx, apiServerSlice("192.0.2.10")))
 	log := zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))
 	ctrl.SetLogger(log)
@@ -257,10 +257,10 @@ func testLife(p *plane, system string) {
 	p.until("it is renewed again with the renewed certificate", func() bool { return printed.count("kubelet: client certificate is renewed") > renewed })
 }
 
-// request makes a request with these credentials. It ignores the user and groups that the attempt names.
+// request creates a certificate request, with the credentials in config. It ignores the user and groups of the attempt.
 func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	p.Helper()
-	// With a mapper of its own, each client would ask the API server for all its kinds.
+	// All clients share one REST mapper. With its own mapper, each client would ask the API server for all its kinds.
 	c, err := client.New(config, client.Options{Scheme: p.client.Scheme(), Mapper: p.client.RESTMapper()})
 	p.must(err)
 	return c.Create(p.ctx, &certificatesv1.CertificateSigningRequest{
@@ -269,7 +269,8 @@ func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	})
 }
 
-// ask makes a request with these credentials. It returns a function that reads the decision about the request, and the reason.
+// ask creates a certificate request, with the credentials in config. It returns a function that reads the decision about the
+// request, and the reason for the decision.
 func (p *plane) ask(config *rest.Config, name string, what attempt) func() (certificatesv1.RequestConditionType, string) {
 	p.Helper()
 	// The API server accepts a token a moment after its Secret is created.

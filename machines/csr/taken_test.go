@@ -12,8 +12,9 @@ import (
 func TestAMachineInAnAttackersCloud(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// age is by how much the other Node is older. reports holds the addresses that the other Node reports. listed holds the
-		// addresses that the cloud has for that Node's server; empty means that the Node has no Machine.
+		// age is how much older the other Node is than the attacker's Node. reports holds the addresses that the other Node
+		// reports. listed holds the addresses that the cloud has for the other Node's server; empty means that the other Node
+		// has no Machine.
 		age             time.Duration
 		reports, listed string
 		want            string

@@ -22,9 +22,8 @@ const fieldOwner = client.FieldOwner(name)
 // mostWarned limits the length of the message of the condition OthersApprove, in bytes.
 const mostWarned = fault.MaxMessage
 
-// report sets the condition OthersApprove on every MachineDeployment while other programs approve requests, because the deployment's
-// servers join with the affected tokens. When no other program approves them any more, report removes the condition. It writes only
-// when the condition changes.
+// report sets the condition OthersApprove on every MachineDeployment while other programs approve requests that are made with the tokens of
+// joining servers. When no other program does so any more, report removes the condition. It writes only when the condition changes.
 func (g *ApproverCheck) report(ctx context.Context, why string) error {
 	var list v1alpha1.MachineDeploymentList
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {

@@ -46,7 +46,7 @@ func (w *warned) sweep(now time.Time) {
 	maps.DeleteFunc(w.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= warnEvery })
 }
 
-// sweep removes, at intervals of warnEvery until ctx ends, the Machines about which drover may warn again from memory.
+// sweep runs until ctx ends. At intervals of warnEvery it removes from memory the Machines about which drover may warn again.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	ticker := r.Clock.NewTicker(warnEvery)
 	defer ticker.Stop()

@@ -221,8 +221,8 @@ func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.P
 	}
 }
 
-// follow carries out a plan. First it taints and annotates the Nodes that the plan rolls, so that pods do not move from one of these
-// Nodes to another one that is rolled later.
+// follow carries out a plan. First it taints and annotates the Nodes whose Machines the rollout replaces, so that pods do not move from one
+// of these Nodes to another one that is replaced later.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
 	more, marked := r.nodes.sync(ctx, client.ObjectKeyFromObject(d), plan)
 	if more {

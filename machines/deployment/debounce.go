@@ -52,10 +52,9 @@ func (b *debounce) forget(deployment types.NamespacedName) {
 	delete(b.seen, deployment)
 }
 
-// wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for a changed template waits until the
-// spec has not changed for the time gather. Such a plan, and a plan that makes a set smaller, also needs the newest spec, because
-// that may contain the former template again: wait returns errCacheOld while the API server has a newer spec than the informer
-// cache.
+// wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for a changed template waits until the spec
+// has not changed for the time gather. Such a plan, and a plan that makes a set smaller, also needs the newest spec, because the newest
+// spec may contain the former template again: wait returns errCacheOld while the API server has a newer spec than the informer cache.
 func (b *debounce) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""

@@ -224,7 +224,8 @@ func (h *harness) patch(name, body string) {
 	}
 }
 
-// remove names Machines for removal and lowers the size by their number in one conditional write, as a node group does.
+// remove names Machines for removal and lowers the size by their number. Both are one write, as when the autoscaler removes
+// nodes. The write is repeated if another client has changed the deployment meanwhile.
 func (h *harness) remove(name string, machines ...v1alpha1.Machine) {
 	h.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -55,7 +55,7 @@ func (h *history) record(deployment types.NamespacedName, s rollout.Snapshot, p 
 	return true, nil
 }
 
-// repeats reports whether the last plan had the same steps.
+// repeats reports whether the last stored plan of the deployment had the given steps.
 func (h *history) repeats(deployment types.NamespacedName, steps []rollout.Step) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -35,7 +35,8 @@ func newReplacementLimit(most int32, sets *sets) *replacementLimit {
 	return &replacementLimit{most: most, inUse: map[types.NamespacedName]int32{}, sets: sets}
 }
 
-// plan returns the plan of a deployment under the limit. invalid describes what is invalid in the deployment.
+// plan returns the plan of a deployment, which starts no more replacements than the limit allows. invalid is the error in the
+// deployment's spec.
 func (l *replacementLimit) plan(ctx context.Context, s rollout.Snapshot) (plan rollout.Plan, invalid, err error) {
 	if l.most <= 0 {
 		plan, invalid = rollout.Compute(s)

@@ -38,8 +38,8 @@ func TestADeploymentFollowsItsSpecOnARealControlPlane(t *testing.T) {
 	})
 }
 
-// These rules need no real API server, so they run in memory and in virtual time. Rules about Events cannot: two Events of one
-// object at the same moment have the same name, and in virtual time this happens.
+// These rules need no real API server, so they are tested in memory and in virtual time. Rules about Events cannot be tested in this way:
+// two Events of one object at the same moment have the same name, and in virtual time this happens.
 func TestADeploymentFollowsItsSpec(t *testing.T) {
 	for name, test := range map[string]func(*harness){
 		"deletes exactly the Machines in spec.removals (CA-C65, CA-C66, MCM-32)":                                                       (*harness).namedGo,
@@ -290,7 +290,7 @@ func newForeignSet(h *harness) *v1alpha1.MachineSet {
 	return set
 }
 
-// writes counts what the controllers write to sets and deployments while 20 Machines roll in steps of 5.
+// writes counts the controllers' writes to sets and deployments while 20 Machines are rolled in steps of 5.
 func (h *harness) writes() {
 	d := group("counted", size(20))
 	surge := intstr.FromInt32(5)
@@ -315,7 +315,8 @@ func (h *harness) writes() {
 	}
 }
 
-// counted counts in the audit log the writes to this group's sets and deployment, and the creates and deletes of its Machines.
+// counted returns the numbers of writes to this group's sets and deployment, and of creates and deletes of its Machines, from the audit
+// log.
 func (h *harness) counted() map[string]int {
 	h.t.Helper()
 	requests, err := h.kube.Requests()

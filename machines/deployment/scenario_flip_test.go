@@ -40,8 +40,8 @@ func inFlip(t *testing.T, lag time.Duration, scenario func(h *harness)) {
 	inFlipOver(t, late, func(next http.RoundTripper) http.RoundTripper { return next }, scenario)
 }
 
-// inFlipOver runs a scenario like inFlip. late returns the delay of the watch of a resource, and over wraps the HTTP transport
-// of the controllers.
+// inFlipOver runs a scenario in virtual time, on a deployment of three available Machines. late returns by how much the controllers' watch
+// of a resource is delayed. over wraps the HTTP transport of the controllers.
 func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(h *harness)) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {

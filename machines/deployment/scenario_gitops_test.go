@@ -29,8 +29,8 @@ type tool struct {
 	apply   func(h *harness, former, manifest *v1alpha1.MachineDeployment) error
 }
 
-// sizesAfter returns second manifests, and the size that results from each. The first manifest had replicas 4, and the
-// autoscaler has removed one Machine since then.
+// sizesAfter returns values of spec.replicas in a second manifest, each with the size that results. The first manifest had replicas 4, and
+// the autoscaler has removed one Machine since then.
 func (t tool) sizesAfter() map[string]struct {
 	manifest *int32
 	size     int32
@@ -60,7 +60,7 @@ var kubectlTools = []tool{
 
 // mergingTools send a merge patch, which needs no kubectl and no real API server.
 var mergingTools = []tool{
-	// Helm compares custom resources with the former manifest only, so it does not see what the autoscaler wrote.
+	// Helm compares a custom resource only with the manifest that it applied before, so it does not see what the autoscaler wrote.
 	{"Helm", 3, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error { return h.merge(former, m, former) }},
 	// Argo CD computes its patch from the former manifest, the new manifest and the live object.
 	{"Argo CD", 4, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error {
@@ -93,13 +93,14 @@ func TestApplyingAManifestAsAMergePatchKeepsSpecRemovals(t *testing.T) {
 	}
 }
 
-// test returns the name of a subtest. what states how spec.replicas of the second manifest differs from the first: dropped,
+// test returns the name of a subtest. The parameter what states how spec.replicas of the second manifest differs from the first: dropped,
 // kept, raised or lowered.
 func (t tool) test(what string) string {
 	return "the Machine in spec.removals is deleted after " + t.name + " with spec.replicas " + what + " (CA-C60, CA-C88)"
 }
 
-// manifest applies two manifests, with a removal between them. what is a key of sizesAfter.
+// manifest applies a first manifest, names a Machine for removal, and applies a second manifest. The parameter what is the key of the
+// second manifest in sizesAfter.
 func (h *harness) manifest(tool tool, what string) {
 	h.t.Helper()
 	want := tool.sizesAfter()[what]

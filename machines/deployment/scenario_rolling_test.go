@@ -97,7 +97,7 @@ func (h *harness) nodesBeingRolled() {
 				n.Annotations[v1alpha1.AnnotationNodeRolling] != ""
 		})
 	}
-	// Before the rollback, an operator sets another value, which drover must keep.
+	// Before the rollback, an operator sets another value for one of drover's annotations on a Node. drover must keep that value.
 	changed := old[2].Name
 	if err := h.client.Patch(h.t.Context(), h.node(changed), client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationScaleDownDisabled+`":"false"}}}`))); err != nil {
@@ -116,8 +116,8 @@ func (h *harness) nodesBeingRolled() {
 	}
 }
 
-// nodesThatReplace deletes a Machine by hand and holds its deletion, as a long drain would. It watches the Node that takes the
-// Machine's pods.
+// nodesThatReplace deletes a Machine by hand and keeps its deletion from ending, as a long drain would. It watches the Node that
+// takes the Machine's pods.
 func (h *harness) nodesThatReplace() {
 	h.create(group("awaited", size(2)))
 	h.settled("awaited", 2)
@@ -164,7 +164,7 @@ func (h *harness) node(name string) *corev1.Node {
 	if err := h.client.Get(h.t.Context(), client.ObjectKey{Name: name}, n); err != nil {
 		h.t.Fatal(err)
 	}
-	// The control plane sets annotations on the Node, too.
+	// The annotations and taints that the control plane itself sets on the Node are left out.
 	maps.DeleteFunc(n.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, "node.alpha.kubernetes.io/") })
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
 	return n

@@ -27,8 +27,8 @@ type writes struct {
 	events events.EventRecorder
 }
 
-// carryOut makes the writes of a plan. Each write is safe even if the others fail. Its precondition is that the object is still the
-// one from which the plan was made. collided reports whether another object already has the name of the new set.
+// carryOut makes the writes of a plan. Each write is safe even if the others fail. The API server refuses the write of an object that has
+// changed since the plan was made. collided reports whether another object already has the name of the new set.
 func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
 	var errs []error
 	for i := range p.Changes {

@@ -21,7 +21,8 @@ func TestWhatADrainRoundReportsAboutAnEviction(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer error
-		// now is the UID of the pod that a live read finds. "" means the same pod, and "none" means no pod.
+		// now is the UID of the pod that a read from the API server finds. "" means that it finds the pod whose eviction was
+		// requested, and "none" that it finds no pod.
 		now     types.UID
 		blocked string
 		fails   bool

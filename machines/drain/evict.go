@@ -36,8 +36,8 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	// client-go itself repeats a request that was answered with Retry-After, and waits as long as the answer demands. Such an answer
-	// follows, for example, when the disruption budget was just changed.
+	// The time is limited because client-go itself repeats a request that was answered with Retry-After, and waits as long as the answer
+	// demands. The API server sends such an answer, for example, when the disruption budget was just changed.
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
@@ -96,8 +96,8 @@ func reasonOf(err error) string {
 	return cmp.Or(status.Message, strings.TrimSpace(fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)))
 }
 
-// neverAllowed returns a note for the reader when a disruption budget of the pod allows no disruption although all pods of the budget
-// are healthy, so that waiting does not help (MCM-62). It returns "" when there is no such budget, or when the budgets cannot be read.
+// neverAllowed returns a text for users when a disruption budget of the pod allows no disruption although all pods of the budget are
+// healthy, so that waiting does not help (MCM-62). It returns "" when there is no such budget, or when the budgets cannot be read.
 func (d *Drainer) neverAllowed(ctx context.Context, pod *corev1.Pod) string {
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := d.Client.List(ctx, &budgets, client.InNamespace(pod.Namespace)); err != nil {

@@ -48,7 +48,7 @@ func TestADisruptionBudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 func TestADrainRoundEndsSoonDespiteALongRetryAfterHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := newTestNode(t, plain("p"))
-		node.answer = func(ctx context.Context, _ string) error { // client-go waits like this after status 429 with Retry-After
+		node.answer = func(ctx context.Context, _ string) error { // no answer before the timeout, as when client-go waits because of Retry-After
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -28,7 +28,8 @@ func indexed() *fake.ClientBuilder {
 		WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, func(o client.Object) []string { return []string{AttachmentVolume(o)} })
 }
 
-// answering returns a Drainer whose API server answers evictions with the result of answer, and appends every eviction to asked.
+// answering returns a Drainer. The function answer returns the API server's answer to each eviction, and asked collects the
+// evictions.
 func answering(answer func(pod string) error, asked *[]*policyv1.Eviction, pods ...corev1.Pod) *Drainer {
 	builder := indexed()
 	var mu sync.Mutex
@@ -55,8 +56,8 @@ func tooMany() error {
 	return err
 }
 
-// reading returns a reader whose Get returns a pod with the UID now. With an empty now the UID is unchanged, and with none the
-// pod is not found.
+// reading returns a reader whose Get returns a pod with the UID now. With the empty UID, Get returns the pod unchanged; with the
+// UID "none", it returns NotFound.
 func reading(c client.Client, now types.UID) client.Reader {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

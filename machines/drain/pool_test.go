@@ -46,7 +46,7 @@ func TestAHundredNodesAreDrainedAtTheSameTime(t *testing.T) {
 				return Request{UID: types.UID(fmt.Sprint(i)), Order: Order{Node: fmt.Sprintf("n%d", i)}, Every: time.Second}
 			}
 			for i := range nodes {
-				// Drain must not wait for the drain: the evictions cannot end before barrier is closed.
+				// The call of Drain must return before the drain has ended. The evictions cannot end before the test closes barrier.
 				if _, known, err := pool.Drain(ctx, request(i)); known || err != nil {
 					t.Fatalf("Drain() returned known %v, error %v", known, err)
 				}

@@ -113,7 +113,7 @@ type Error struct {
 // because the remedy often stands at the end.
 const MaxMessage = 4096
 
-// MaxShort limits the length of what [Short] returns, in bytes. One answer to the autoscaler may contain thousands of such messages.
+// MaxShort limits the length, in bytes, of the text that [Short] returns. One answer to the autoscaler may contain thousands of such texts.
 const MaxShort = 256
 
 // New returns an Error. Its message is formatted as by fmt.Sprintf, and made one line by [Line].

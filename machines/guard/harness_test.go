@@ -68,7 +68,7 @@ func shipped(t *testing.T) []*unstructured.Unstructured {
 	return all
 }
 
-// inForce fails the test unless the Watch reports that the policies are in force, or with want false, that they are not.
+// inForce fails the test unless [Watch.InForce] returns want.
 func (w *world) inForce(want bool) {
 	w.Helper()
 	synctest.Wait()

@@ -32,7 +32,7 @@ const (
 	// takeUp is how long the policies must have been stored unchanged before they count as in force. An API server enforces a policy
 	// only a moment after the policy was written.
 	takeUp = 10 * time.Second
-	// goodFor is how long an answer is valid while reads fail.
+	// goodFor is how long the result of a read stays valid while later reads fail.
 	goodFor = 3 * lookEvery
 	// lookTimeout bounds one read of all policies and bindings.
 	lookTimeout = 10 * time.Second
@@ -115,7 +115,8 @@ func (w *Watch) InForce() bool {
 // NeedLeaderElection returns true, because only the leader acts on the result of [Watch.InForce].
 func (w *Watch) NeedLeaderElection() bool { return true }
 
-// Start reads the policies once a minute until ctx ends, and more often until the result has stayed the same for 10 s.
+// Start reads the policies once a minute until ctx ends. When they are stored as shipped but do not count as in force yet, it reads them
+// again after 10 s.
 func (w *Watch) Start(ctx context.Context) error {
 	for {
 		w.look(ctx)

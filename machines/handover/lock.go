@@ -36,14 +36,15 @@ type LockOptions struct {
 	Own resourcelock.Interface
 	// Other is the lock of machine-controller's lease.
 	Other resourcelock.Interface
-	// Holder is the identity under which drover holds the other lease.
+	// Holder is the identity under which drover holds machine-controller's lease.
 	Holder string
-	// Seen is called after each read of the other lease: with its record while another program holds it, else with nil. It must not block.
-	// It may be nil.
+	// Seen is called after each read of machine-controller's lease: with the record of the lease while a program other than drover holds it,
+	// else with nil. Seen must not block. It may be nil.
 	Seen func(other *resourcelock.LeaderElectionRecord)
 }
 
-// Lock is the lock of an election whose winner holds two leases. It implements [resourcelock.Interface].
+// Lock is the lock of a leader election whose winner holds two leases: drover's own lease, and machine-controller's, called the other
+// lease. It implements [resourcelock.Interface].
 //
 // While another program holds the other lease, Get returns that program's record. The elector then waits for that program as it waits for
 // another replica: until neither of the two leases has changed for the longer of their durations. The other lease is always written before
@@ -53,9 +54,10 @@ type Lock struct {
 	LockOptions
 
 	mu sync.Mutex
-	// ownMissing and otherMissing are true when the last read found no such lease, so that it is created instead of updated.
+	// ownMissing is true when the last read found no lease of drover, otherMissing when it found no lease of machine-controller. A missing
+	// lease is created instead of updated.
 	ownMissing, otherMissing bool
-	// other is the record of the other lease as last read or written.
+	// other is the record of machine-controller's lease as last read or written.
 	other resourcelock.LeaderElectionRecord
 }
 
@@ -69,10 +71,10 @@ func NewLock(o LockOptions) *Lock {
 	return &Lock{LockOptions: o}
 }
 
-// Get returns the record of drover's own lease, unless another program holds the other lease. In that case it returns that program's
-// record, with the renew time of drover's own lease, which shows when a drover last led. The raw bytes are then those of both leases, so
-// that the elector notices a change of either lease. Another drover, for example one of an older version, may hold drover's own lease
-// without the other lease. This process may lead only when neither lease has changed.
+// Get returns the record of drover's own lease, unless another program holds machine-controller's lease. In that case it returns that
+// program's record, with the renew time of drover's own lease, which shows when a drover last led. The raw bytes are then those of both
+// leases, so that the elector notices a change of either lease. This matters because another drover, for example one of an older version,
+// may lead with drover's own lease alone: this process may lead only when neither lease changes any more.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	own, ownRaw, ownErr := l.Own.Get(ctx)
 	if ownErr != nil && !apierrors.IsNotFound(ownErr) {
@@ -133,7 +135,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Own.Update(ctx, record)
 }
 
-// takeOther writes the other lease, on condition that the lease has not changed since it was last read or written.
+// takeOther writes machine-controller's lease, on condition that this lease has not changed since it was last read or written.
 func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	before, missing := l.other, l.otherMissing

@@ -34,7 +34,7 @@ type Standby struct {
 	// time when drover first read it.
 	holder  string
 	renewed time.Time
-	// reported is true when the Event about the present holder was recorded.
+	// reported is true when the Event about the program that holds the lease now was recorded.
 	reported bool
 }
 

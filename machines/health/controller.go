@@ -30,8 +30,8 @@ const (
 	// longestRefused bounds the wait before drover tries again to delete a Machine whose deletion was refused. The first wait
 	// is twice retryFailed, the second four times retryFailed, and so on.
 	longestRefused = 10 * time.Minute
-	// retryLater is the wait before a retry when a cache was behind. retryFailed is the wait after a failed write or live
-	// read.
+	// retryLater is the wait before a retry when a cache did not show a change yet. retryFailed is the wait after a failed write or
+	// live read.
 	retryLater  = 2 * time.Second
 	retryFailed = 5 * time.Second
 )
@@ -41,7 +41,7 @@ type Options struct {
 	// Control is the cluster of the Machines, Target the cluster of their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
-	// Provider parses the physical hosts that are recorded in Machines.
+	// Provider reads the physical host of a Machine's server from the Machine's status.
 	Provider cloud.Provider
 	// Lease is checked before each deletion. nil means that the lease is always fresh.
 	Lease cloud.Lease

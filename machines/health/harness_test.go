@@ -141,7 +141,7 @@ func (s *stores) machine(b testing.TB, set *v1alpha1.MachineSet, name string, si
 	}
 }
 
-// newPasses returns a health controller that reads the stores, and the controller's clock.
+// newPasses returns a health controller and its clock. The controller reads the stores.
 func newPasses(b testing.TB, s *stores) (*Reconciler, *testclock.FakePassiveClock) {
 	b.Helper()
 	now := testclock.NewFakePassiveClock(time.Now())

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostPerPass is how many Machines a round deletes at most. The next round decides again.
+// mostPerPass is how many Machines a round deletes at most. The next round decides about the others.
 const mostPerPass = 20
 
 // errLater leaves work to the next round, for example because a live read differs from the caches.
@@ -51,7 +51,7 @@ func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, pla
 	r.records.sweep(exist)
 }
 
-// byGroup returns the verdicts of each group. order lists the groups, the group with the most urgent verdict first.
+// byGroup returns the verdicts of each group. order lists the groups, with the group of the most urgent verdict first.
 func byGroup(all []*verdict.Verdict) (due map[*verdict.Group][]*verdict.Verdict, order []*verdict.Group) {
 	due = map[*verdict.Group][]*verdict.Verdict{}
 	for _, v := range all {

@@ -46,7 +46,7 @@ func TestHealthChecksBesideDroversOtherControllers(t *testing.T) {
 	})
 }
 
-// runs runs the parts one after the other, each with a health controller of its own.
+// runs executes the parts of a test one after the other, each with a health controller of its own.
 func (w *world) runs(t *testing.T, parts []part) {
 	t.Helper()
 	for _, tt := range parts {

@@ -40,8 +40,9 @@ import (
 
 func init() { ctrl.SetLogger(logr.Discard()) }
 
-// world is an API server with the controllers of deployments and sets. An actor replaces the Machine controller, the cloud and the
-// kubelets. The test itself starts each round of the health controller, and moves the controller's clock.
+// world is an API server with the controllers of deployments and sets. The controller actor takes the place of the Machine
+// controller, the cloud and the kubelets. The test itself starts each round of the health controller, and moves the controller's
+// clock.
 type world struct {
 	*testing.T
 	client client.Client
@@ -315,7 +316,7 @@ func (w *world) healthy(name string) v1alpha1.MachineCondition {
 	return v1alpha1.MachineCondition{}
 }
 
-// leaving returns those of the names whose Machines are being deleted or are gone.
+// leaving returns the given names whose Machines are being deleted or are gone.
 func (w *world) leaving(names []string) (gone []string) {
 	w.Helper()
 	for _, name := range names {
@@ -337,7 +338,7 @@ func (w *world) deployment(name string) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// inStep waits until the cache shows a deployment as the API server has it.
+// inStep waits until the cache shows the same version of a deployment as the API server.
 func (w *world) inStep(name string) {
 	w.Helper()
 	w.eventually("the cache shows MachineDeployment "+name, func() (string, bool) {
@@ -347,7 +348,7 @@ func (w *world) inStep(name string) {
 	})
 }
 
-// recorded returns the names in a deployment's record of replacements.
+// recorded returns the names of the Machines that the status of a deployment records as being replaced.
 func recorded(d *v1alpha1.MachineDeployment) string {
 	var names []string
 	for _, e := range d.Status.HealthReplacements {

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostShown is how many conditions a round writes at most. The next round writes the others.
+// mostShown is the maximum number of Machines whose condition Healthy one round of the health controller writes. The next
+// round writes the others.
 const mostShown = 100
 
 // showConditions writes condition Healthy of the Machines whose condition must change. If another client writes a Machine at
@@ -40,7 +41,8 @@ func beingReplaced(plan *verdict.Plan, v *verdict.Verdict) bool {
 	return false
 }
 
-// showCondition patches one Machine with optimistic locking, because its conditions are one list.
+// showCondition patches condition Healthy of one Machine. It uses optimistic locking, because the patch replaces the whole
+// list of conditions.
 func (r *Reconciler) showCondition(ctx context.Context, v *verdict.Verdict) error {
 	base := v.Machine.Machine
 	m := base.DeepCopy()

@@ -18,7 +18,7 @@ import (
 type set struct {
 	group *verdict.Group
 	// aside reports whether the set or its deployment is paused or being deleted. outdated reports whether a rollout replaces
-	// its Machines.
+	// the Machines of the set.
 	aside, outdated bool
 	// object is the set or its deployment, whichever stores the record of replacements in its status.
 	object client.Object
@@ -59,7 +59,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (*verdict.World, map[*verdict
 	return w, objects, nil
 }
 
-// sets returns all MachineSets by UID, each with its group. To listed, it adds the Machines that are in a list of removals.
+// sets returns all MachineSets by UID, each with its group. It adds the UIDs of the Machines that are in a list of removals
+// to listed.
 func (r *Reconciler) sets(ctx context.Context, listed map[types.UID]bool) (map[types.UID]*set, error) {
 	deployments, err := r.deployments(ctx, listed)
 	if err != nil {
@@ -108,8 +109,8 @@ func note(listed map[types.UID]bool, lists ...[]v1alpha1.Removal) {
 	}
 }
 
-// setOf returns a set with its group: its deployment, or the set itself when no deployment controls it. A set whose
-// controlling deployment does not exist is ignored, because nothing may create a successor.
+// setOf returns a set with its group, which is the deployment that controls the set, or else the set itself. The Machines of
+// a set whose deployment does not exist are ignored, because no successor may be created for them.
 func (r *Reconciler) setOf(s *v1alpha1.MachineSet, deployments map[types.UID]*deployment) *set {
 	aside := s.DeletionTimestamp != nil || v1alpha1.Paused(s.Annotations)
 	owner := metav1.GetControllerOfNoCopy(s)

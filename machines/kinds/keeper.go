@@ -59,7 +59,7 @@ type Keeper struct {
 
 // result is the outcome of one read of all CRDs.
 type result struct {
-	// number is the value of started when this read started.
+	// number is the position of this read among all reads of this process, in the order in which they started.
 	number int64
 	at     time.Time
 	all    []definition
@@ -103,8 +103,8 @@ func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) 
 	return k.orphaned(ctx, m, since)
 }
 
-// orphaned blocks the deletion unless the Machine still has its set. Without the set, the garbage collector has deleted the
-// Machine, perhaps only because the set was deleted with its CRD.
+// orphaned blocks the deletion unless the Machine's set still exists. If the set is gone, the garbage collector has requested
+// the deletion of the Machine, perhaps only because the set was deleted with its CRD.
 func (k *Keeper) orphaned(ctx context.Context, m *v1alpha1.Machine, since definition) (reason, message string) {
 	owner := metav1.GetControllerOf(m)
 	set := &metav1.PartialObjectMetadata{}

@@ -104,7 +104,8 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
-			// Calls for earlier deletions keep reads of the CRDs running while the CRD is deleted.
+			// Start reads of the CRDs that are still running when the deletion of the CRD begins. Their results must not be used
+			// for the thousand calls below.
 			var all sync.WaitGroup
 			for range 5 {
 				all.Go(func() { k.Withheld(t.Context(), bare(), false) })

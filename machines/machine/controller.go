@@ -68,11 +68,12 @@ type Options struct {
 	// has no start-up taint of Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and meets the
 	// conditions of the three fields below. The Machine is not Ready before that.
 	StartupTaint string
-	// StartupConditions are the conditions that must be True on the Node.
+	// StartupConditions are the conditions that must be True on the Node for its first start to be complete.
 	StartupConditions []corev1.NodeConditionType
-	// StartupDaemonSets are the DaemonSets that must have a Ready pod on the Node.
+	// StartupDaemonSets are the DaemonSets that must have a Ready pod on the Node for its first start to be complete.
 	StartupDaemonSets []types.NamespacedName
-	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
+	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node for
+	// its first start to be complete.
 	OtherStartupTaints []string
 	// DrainTimeout is how long a drain respects PodDisruptionBudgets, counted from the deletion of the Machine. Default: 2 h.
 	// A negative value means that pods are not evicted at all.
@@ -196,7 +197,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	case err != nil && s.Forced():
-		// The back-off of the work queue can become longer than the deadline of a forced deletion.
+		// Repeat the step at a fixed interval, because the back-off of the work queue can become longer than the deadline of a
+		// forced deletion.
 		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion failed and is repeated")
 		return ctrl.Result{RequeueAfter: retryForced}, nil
 	case err != nil:

@@ -40,7 +40,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// longestUnwritten is the longest time for which drover delays the write of a change that is not urgent, whichever the Machine is.
+// longestUnwritten is the longest time for which drover delays the write of a change that is not urgent. It is the delay for a Machine
+// without a Node.
 var longestUnwritten = status.MaxDelay(&v1alpha1.Machine{})
 
 // memory implements cluster.Cluster in memory.
@@ -81,8 +82,8 @@ type bench struct {
 	kinds observe.Kinds
 	// undeletable is the error of every deletion by the controller; nil means that deletions succeed.
 	undeletable error
-	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is LIST, PATCH or
-	// DELETE, a space and the Go type.
+	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is a verb (LIST, PATCH or
+	// DELETE) and the Go type of the object, separated by a space.
 	failing func(call string) error
 	// evicting returns the error with which the API server refuses the eviction of a pod, or nil. A nil evicting refuses no eviction.
 	evicting func(pod string) error
@@ -168,8 +169,8 @@ func (p *patches) patch(ctx context.Context, c client.WithWatch, o client.Object
 }
 
 // allKinds returns a scheme with the kinds of Kubernetes and of drover, and its decoder. All benches share them, because it takes long to
-// make them. The fake client's default store would also keep managed fields, which nothing here reads, and would compute the names of
-// all kinds again for each write.
+// make them. The fake client stores objects in a tracker made from both. Its default store would also keep managed fields, which no test
+// here reads, and would compute the names of all kinds again for each write.
 var allKinds = sync.OnceValues(func() (*runtime.Scheme, runtime.Decoder) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))

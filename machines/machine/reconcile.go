@@ -124,7 +124,7 @@ func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	return fmt.Errorf("reconciling Machine %s: no end after %d steps, the last being %s", s.Machine.Name, maxSteps, s.Last.Step)
 }
 
-// fail ends a reconcile without facts from the cloud. It records the failure and when to try again.
+// fail ends a reconcile in which the facts could not be read from the cloud. It records the failure and when to try again.
 func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 	r.retries.Failed(ctx, s, s.Observed.CloudErr)
 	return false, nil

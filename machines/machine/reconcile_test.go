@@ -184,7 +184,7 @@ func TestWhatHappensToAMachineAtTheJoinTimeout(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
-			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the Machine is older than its server, because the timeout counts from the server's creation
+			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the Machine is older than its server; the timeout must count from the server's creation
 			b.pass()
 			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 			b.clock.SetTime(b.clock.Now().Add(9*time.Minute + 59*time.Second))

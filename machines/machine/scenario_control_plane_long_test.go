@@ -22,8 +22,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// These deletions wait for timers of drover and of the control plane for most of a minute. Without a real control plane,
-// TestForcedDeletionEndsWhateverTheCloudAnswers and TestWhetherADeletionPutsTheNodeOutOfService check the same rules.
+// TestLongDeletionsOnARealControlPlane tests deletions that wait for timers of drover and of the control plane for most
+// of a minute. TestForcedDeletionEndsWhateverTheCloudAnswers and TestWhetherADeletionPutsTheNodeOutOfService check the
+// same rules without a real control plane.
 func TestLongDeletionsOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

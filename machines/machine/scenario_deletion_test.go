@@ -394,8 +394,8 @@ func TestTheLifeOfAMachineWithABlockedDrainTakesFewWrites(t *testing.T) {
 	})
 }
 
-// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids. words are the text of
-// the cause; without words it returns nil.
+// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids. words are the text of the
+// cause. They are empty for a pod that may be evicted; the answer is then nil.
 func refusedByBudget(words string) error {
 	if words == "" {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// replaced writes the whole Machine without its status and its provider ID, as a client does that does not know these fields.
-// It returns the Machine as it was before the write.
+// replaced writes the whole Machine without its status and its provider ID, like a client that does not know these fields. It
+// returns the Machine as it was before the write.
 func (b *bench) replaced() *v1alpha1.Machine {
 	b.t.Helper()
 	before := b.read()

@@ -36,8 +36,8 @@ type fakeCloud struct {
 	// failing returns the error of a call; a nil failing means that no call fails. A call is Instance, Observe, ObserveNow,
 	// DeleteServer or Release.
 	failing func(call string) error
-	// starting returns the error of StartServer and may change the server. If it is nil, a server that is shut down becomes
-	// ACTIVE.
+	// starting returns the error of StartServer and may change the server. Without this function, StartServer succeeds, and a server
+	// that is shut down becomes ACTIVE.
 	starting func(*fakeServer) error
 	// refuse holds the errors of Instance, by the Machine's name.
 	refuse map[string]*fault.Error
@@ -184,7 +184,7 @@ func (i *fakeInstance) called(name string) {
 	i.cloud.calls[name+" "+i.machine.Name]++
 }
 
-// makes calls the function during, unless it is nil, before the call with the given name creates something.
+// makes runs the function during, unless it is nil, before the cloud call with the given name creates something.
 func (i *fakeInstance) makes(name string) {
 	if during := i.cloud.during; during != nil {
 		during(name)

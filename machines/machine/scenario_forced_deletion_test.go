@@ -115,7 +115,7 @@ var cloudFailures = map[string]func(b *bench) error{
 	},
 }
 
-// both holds a suffix of test names for a Machine whose Node works, and one for a Machine whose kubelet does not answer.
+// both maps the ending of a test's name to whether the kubelet of the Machine does not answer.
 var both = map[string]bool{"": false, " and the kubelet does not answer": true}
 
 func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {

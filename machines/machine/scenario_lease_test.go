@@ -121,11 +121,11 @@ func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
 				b.cloud.during = nil
 				b.wait(time.Minute)
 				b.under(&term{})
-				b.pass() // the new leader, during the old leader's call
+				b.pass() // the new leader reconciles while the old leader's call is in progress
 				b.machine, old = old, b.machine
 			}
 			b.pass()
-			b.pass() // the old leader again, which has not noticed yet that another process has the lease
+			b.pass() // the old leader reconciles again: it has not noticed yet that another process has the lease
 			b.machine = old
 			b.pass()
 			m := b.read()

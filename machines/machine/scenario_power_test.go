@@ -212,7 +212,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	})
 }
 
-// late is a cluster whose cache shows deployments without annotations.
+// late is a cluster whose cache lags behind: it shows deployments without their annotations.
 type late struct{ *memory }
 
 func (l late) GetClient() client.Client { return unannotated{l.client} }

@@ -184,7 +184,8 @@ func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOff(t *testing.T)
 				p.torment()
 			}
 		}
-		// The back-offs are 30 s, 1, 2 and 4 min, and then 5 min each. The test reconciles once a minute.
+		// The back-offs last 30 s, 1, 2 and 4 min, and then 5 min each, and the test reconciles once a minute. So there are 12 to 15
+		// attempts in an hour.
 		if n := p.cloud.count("EnsureServer"); n < 12 || n > 15 {
 			t.Errorf("%d attempts", n)
 		}

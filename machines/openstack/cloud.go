@@ -102,12 +102,12 @@ type Cloud struct {
 	specs    *spec.Reader
 	changes  chan types.NamespacedName
 	machines *registry
-	// affected queues the keys of Machines that sendAll sends to changes. joining queues the connections that are to be attached to
-	// their project.
+	// affected is the queue of the keys of Machines whose state in the cloud changed; sendAll sends them to the channel changes.
+	// joining is the queue of connections that wait to be attached to their project.
 	affected workqueue.TypedInterface[types.NamespacedName]
 	joining  workqueue.TypedInterface[*connection]
 
-	// refused collects the endpoints that Machines with a server use and that no operator has allowed.
+	// refused collects the Keystone endpoints that Machines with a server use although the operator has not allowed them.
 	refused refusedEndpoints
 
 	// began is when the process started.
@@ -158,14 +158,14 @@ func New(o Options) (*Cloud, error) {
 	return c, nil
 }
 
-// Changes returns a channel with the key of each Machine whose server changed or whose turn to make a call has come, and of every
-// Machine of a project once the project's servers are known.
+// Changes returns a channel that receives the key of a Machine when its server changed, and when its turn to make a call has come. It
+// also receives the keys of all Machines of a project once the project's servers are known.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
 // NeedLeaderElection returns true: only the leader may call the cloud.
 func (c *Cloud) NeedLeaderElection() bool { return true }
 
-// Start follows the projects until ctx ends, and returns when all its goroutines have ended.
+// Start keeps what is known of each project current until ctx ends. It returns when all its goroutines have ended.
 func (c *Cloud) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.sendAll(ctx) })
@@ -226,7 +226,7 @@ func (c *Cloud) register(i *instance) {
 	c.follow(i.connection, now)
 }
 
-// notify queues, for the channel changes, the Machines for which affected returns true.
+// notify queues every registered Machine for which affected returns true. sendAll then sends it to the channel changes.
 func (c *Cloud) notify(affected func(interest) bool) {
 	c.machines.each(func(i interest) {
 		if affected(i) {
@@ -235,7 +235,7 @@ func (c *Cloud) notify(affected func(interest) bool) {
 	})
 }
 
-// changed queues, for the channel changes, the Machines that a change in their project affects.
+// changed queues the Machines that a change in their project concerns. sendAll then sends them to the channel changes.
 func (c *Cloud) changed(_ context.Context, p *inventory.Project, change inventory.Change) {
 	if change.All {
 		c.notify(func(i interest) bool { return i.connection.attached() == p })

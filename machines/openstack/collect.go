@@ -40,8 +40,9 @@ func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 	return p.Collect(ctx, r)
 }
 
-// IsServerGone reports whether the server is proven not to exist. It checks each project in places, where the server was seen. A
-// Node does not record the project of its server: if places is empty, it checks all known projects.
+// IsServerGone reports whether the server is proven not to exist. places are the projects in which the server was seen, and each
+// of them is checked. If places is empty, all known projects are checked, because a Node does not record the project of its
+// server.
 func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	id := providerid.Server(providerID)
 	if id == "" {
@@ -59,8 +60,8 @@ func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []st
 	return len(projects) > 0, nil
 }
 
-// mayHave returns the projects that may have a server. places are the projects where the server was seen; if places is empty, it
-// returns all known projects. why is not empty when drover does not know one of the projects.
+// mayHave returns the projects that may have a server. places are the projects where the server was seen; if places is empty,
+// all known projects are returned. why is the reason when the result may lack a project; empty otherwise.
 func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
 	if len(places) == 0 {
 		return c.connections.projects(), c.unlisted(ctx)

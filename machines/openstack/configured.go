@@ -43,8 +43,8 @@ func (c *Cloud) followCredentials(ctx context.Context) {
 	}
 }
 
-// rereadCredentials switches to the current credentials of the configured cloud. After an error the previous ones stay in use. It
-// logs an error unless it equals lastError, and returns the text of the error; empty when there was none.
+// rereadCredentials reads the credentials of the configured cloud again and uses them. When this fails, the previous credentials
+// stay in use, the error is logged unless its text equals lastError, and its text is returned. After success the result is empty.
 func (c *Cloud) rereadCredentials(ctx context.Context, lastError string) string {
 	now, err := c.options.Reread()
 	if err == nil {
@@ -60,8 +60,8 @@ func (c *Cloud) rereadCredentials(ctx context.Context, lastError string) string 
 }
 
 // reconfigure replaces the credentials of the configured cloud. Their endpoint must not change, because connections, lists and
-// limits belong to it. The project and the region must not change either, because drover would then create new servers in another
-// place unnoticed.
+// limits belong to the endpoint. The project and the region must not change either, because drover would then create new servers in
+// another place unnoticed.
 func (c *Cloud) reconfigure(ctx context.Context, now client.Credentials) error {
 	was := c.specs.Configured()
 	switch {

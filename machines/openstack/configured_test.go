@@ -33,7 +33,8 @@ func (k *keyring) set(creds client.Credentials, err error) {
 	k.creds, k.err, k.reads = creds, err, 0
 }
 
-// seen waits until the driver has read the new credentials twice. After the second read it has applied the first.
+// seen waits until the driver has read the new credentials twice: before the second read, it has applied the credentials
+// from the first.
 func (k *keyring) seen(b *bench) {
 	b.t.Helper()
 	b.eventually("the credentials are read twice", func() bool {

@@ -47,7 +47,7 @@ func (c *connection) lastUse() time.Time {
 	return c.used
 }
 
-// isQueued reports whether the connection waits to be attached to its project, or is just being attached.
+// isQueued reports whether the connection waits to be attached to its project, or is being attached now.
 func (c *connection) isQueued() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *connection) isUnused(since time.Time) bool {
 	return !c.queued && c.used.Before(since) && c.lookedUp.Before(since)
 }
 
-// attach sets the project of the connection, which ends the sign-in attempts.
+// attach sets the project of the connection. Then drover stops its attempts to sign in with the connection's credentials.
 func (c *connection) attach(p *inventory.Project) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,8 @@ func (c *connection) attach(p *inventory.Project) {
 // idle is how long drover retries the sign-in of a connection that no Machine uses.
 const idle = 15 * time.Minute
 
-// stopIfIdle ends the sign-in attempts when no Machine has used the connection lately. It reports whether it ended them.
+// stopIfIdle ends the sign-in attempts when no Machine has used the connection for the time idle. It reports whether it ended
+// them.
 func (c *connection) stopIfIdle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,8 +60,8 @@ func (c *connections) touch(conn *connection) *connection {
 	return conn
 }
 
-// attach attaches a connection to the project with that key. It creates the project if it does not know the key; isNew is then
-// true.
+// attach attaches a connection to the project with that key. If no project has the key, attach calls create to make one, and isNew
+// is true.
 func (c *connections) attach(conn *connection, key string, create func() followed) (p *inventory.Project, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *connections) projects() (all []*inventory.Project) {
 	return all
 }
 
-// byKey returns the projects by their keys, as passed to attach.
+// byKey returns the projects by the keys that were passed to attach.
 func (c *connections) byKey() map[string]*inventory.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,12 +102,12 @@ func (c *connections) byKey() map[string]*inventory.Project {
 	return all
 }
 
-// toProject returns the most recently used connection to the project at; nil when there is none. It ignores connections whose
-// credentials are refused. Any Keystone can claim to have a project with this ID. If several do, toProject returns only a
-// connection to the Keystone of the configured cloud, whose endpoint is own.
+// toProject returns the most recently used connection to a project and region; nil when there is none. It ignores connections whose
+// credentials are refused. Any Keystone can claim to have a project with this ID. If several Keystones do, toProject returns only a
+// connection to that of the configured cloud, whose URL is own.
 func (c *connections) toProject(at inventory.Site, own string) *connection {
-	// Read the connections first: a project is stored before a connection is attached to it, so every Keystone with a connection in
-	// all is counted below.
+	// Read the connections before the projects. A project is stored before a connection is attached to it, so the loop below counts
+	// the Keystone of each of these connections.
 	all := c.all()
 	endpoints := map[string]bool{}
 	for _, p := range c.projects() {
@@ -147,8 +147,8 @@ func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *co
 	return best
 }
 
-// other returns a session to use for the project when the credentials of the session than fail: that of the most recently used
-// connection with another session. It returns nil when the project has no other session.
+// other returns the session that replaces the session than when its credentials fail or are no longer used: the session of the
+// project's most recently used other connection; nil when there is none.
 func (c *connections) other(p *inventory.Project, than *client.Session) (best *client.Session) {
 	var latest time.Time
 	for _, conn := range c.all() {

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// lineLength is the assumed mean length of a console line in bytes: Nova counts lines, and drover counts bytes.
+// lineLength is the assumed mean length of a console line in bytes. drover converts the wanted number of bytes into the
+// number of lines that it requests from Nova.
 const lineLength = 40
 
 // ConsoleOutput returns the last bytes of the console of the Machine's server. It returns NotFound when there is no server.

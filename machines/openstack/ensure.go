@@ -138,7 +138,8 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 }
 
 // poolError returns err with the code for an exhausted floating IP pool, if err means that a network has no free address. Neutron
-// does not distinguish the two cases (seen in Zed).
+// reports a full pool and a full subnet with the same error (seen in Zed), so poolError is called only for a failed request for a
+// floating IP.
 func poolError(err error) error {
 	e := fault.Of(err)
 	if e.Code != fault.CodeAddressesExhausted {

@@ -41,7 +41,7 @@ func TestSpecOfAMachineIsResolvedOnce(t *testing.T) {
 		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(11 * time.Minute) // the cached look-ups have expired
+		b.clock.Step(11 * time.Minute) // the cached results of look-ups by name have expired
 		b.sim.ForgetCalls()
 		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
 			t.Fatal(err)

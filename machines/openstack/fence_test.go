@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// hasItsPort fails the test unless the server has exactly one port, and all floating IPs that exist.
+// hasItsPort fails the test unless the server has exactly one port, and every floating IP of the cloud is on this server.
 func (b *bench) hasItsPort(server string) {
 	b.t.Helper()
 	s, _ := b.sim.Server(server)

@@ -48,7 +48,8 @@ func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory
 	return true, nil
 }
 
-// findAttempts looks for resources of unresolved creates. A resource that does not appear in time was not created.
+// findAttempts looks for the resources of creates in doubt. If a resource has not appeared after some time, the create
+// counts as failed.
 func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
 	for _, m := range p.OpenAttempts(i.subject.uid) {
 		var found bool
@@ -63,7 +64,8 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 			return err
 		}
 		if !found {
-			// MayMake counts the create as failed when enough time has passed. Release checks which creates remain in doubt.
+			// MayMake ends the doubt about the create when enough time has passed, and its result is not needed here:
+			// Release checks which creates remain in doubt.
 			_ = p.MayMake(m)
 		}
 	}

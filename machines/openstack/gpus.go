@@ -16,7 +16,7 @@ func gpusOf(specs map[string]string, types []string) int64 {
 		case key == "pci_passthrough:alias":
 			n += aliased(value, types)
 		case strings.HasPrefix(key, "resources"):
-			// The key is resources:VGPU, or resources1:VGPU for a numbered group.
+			// The key is resources:VGPU or, in a numbered request group of Placement, resources1:VGPU.
 			if _, class, _ := strings.Cut(key, ":"); class == "VGPU" || class == "PGPU" {
 				n += countOf(value)
 			}

@@ -16,8 +16,8 @@ import (
 // known project has any. Not every Machine has been reconciled by then, so some projects may still be unknown.
 const startGrace = time.Minute
 
-// findProject chooses the connection for a Machine that is being deleted. cause is the reason why its own spec or credentials
-// cannot be used; nil when they can. The Machine's resources are in the project that its status records, so findProject uses any
+// findProject chooses the connection for a Machine that is being deleted. cause is the reason why the Machine's own spec or credentials
+// cannot be used; nil when they can be used. The Machine's resources are in the project that its status records, so findProject uses any
 // connection to this project, even one with other credentials. Without a record, it uses a project that has a resource with the
 // Machine's UID.
 //
@@ -25,8 +25,8 @@ const startGrace = time.Minute
 // known projects have been listed and have no resource of the Machine.
 func (i *instance) findProject(ctx context.Context, cause error) error {
 	if cause == nil {
-		// The Machine is being deleted, so nothing is created for it, and only resources with its own owner tag are deleted. Which
-		// identity the spec asks for does not matter any more.
+		// The Machine is being deleted, so nothing is created for it, and only resources with its own owner tag are deleted. So the
+		// identity that its spec names need not be compared with that of the configured cloud's user.
 		i.access.Wanted = spec.Identity{}
 		if _, refused := i.connection.session.Known(); refused == nil && i.connection.in(i.machine.Recorded) {
 			return nil
@@ -88,8 +88,8 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 	for _, conn := range c.connections.all() {
 		p := conn.attached()
 		_, refused := conn.session.Known()
-		// A provider spec can name any Keystone. If a Keystone does not answer, drover waits for it only if it is the configured
-		// cloud's.
+		// A provider spec can name any Keystone. When a Keystone does not answer, drover waits for it only if it belongs to the
+		// configured cloud. Otherwise any author of a Machine could block the deletion of other Machines.
 		awaited := refused == nil || conn == own && !fault.Is(refused, fault.Auth)
 		if p == nil && awaited && conn.isQueued() {
 			return fmt.Sprintf("%s has not answered the sign-in yet", conn.session.IdentityEndpoint())

@@ -98,7 +98,7 @@ func (r *registry) each(f func(interest)) {
 type uses struct {
 	connections map[*connection]bool
 	groups      map[string]bool
-	// recorded are the projects that the status of a Machine records.
+	// recorded are the projects and regions in the status of any registered Machine.
 	recorded map[inventory.Site]bool
 }
 

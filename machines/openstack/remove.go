@@ -18,9 +18,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// DeleteServer asks Nova to delete every server of the Machine, each at most once per back-off (30 s, doubling to 5 min). A 404 does
-// not prove that a server is gone, because Nova also returns it for a server whose create has just begun. Observe decides whether
-// the server is gone.
+// DeleteServer asks Nova to delete every server of the Machine. It repeats the request for a server only after a back-off (30 s,
+// doubling to 5 min). A 404 does not prove that a server is gone, because Nova also returns it for a server whose create has just
+// begun. Observe decides whether the server is gone.
 func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, false)
 }
@@ -49,7 +49,7 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 	return nil
 }
 
-// deleteServer makes one delete request. When Nova refuses a forced delete, it makes a plain one.
+// deleteServer asks Nova once to delete a server. When Nova refuses a forced delete, it makes a plain delete request instead.
 func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error {
 	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
 	plain := func(ctx context.Context, api *gophercloud.ServiceClient) error {

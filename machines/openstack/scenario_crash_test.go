@@ -12,8 +12,9 @@ import (
 
 func TestNothingIsCreatedTwiceAfterACrash(t *testing.T) {
 	t.Parallel()
-	// lists is how many list requests for ports and floating IPs follow the restart. One for each is the least. A port without a
-	// server costs a second list of ports. If that port is replaced and no floating IP is known, floating IPs are listed again, too.
+	// lists is how many list requests for ports and floating IPs drover makes after the restart. It always lists each of the two
+	// once. When a port has no server, it lists ports a second time; if it also replaces that port and knows no floating IP, it
+	// lists floating IPs a second time.
 	for _, step := range []struct {
 		name  string
 		lists int

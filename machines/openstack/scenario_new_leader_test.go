@@ -64,8 +64,8 @@ func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
 	})
 }
 
-// slowRoad is a RoundTripper that delays the first POST whose path ends with what until let is closed. It sends the POST even if its
-// caller was cancelled.
+// slowRoad is a RoundTripper that holds the first POST to a certain path back until the channel let is closed. The path is
+// recognised by its end (field what). slowRoad sends the POST even if the caller's context was cancelled meanwhile.
 type slowRoad struct {
 	next      http.RoundTripper
 	what      string
@@ -197,8 +197,8 @@ func TestLateServerCreateOfThePreviousLeaderMakesNoSecondServer(t *testing.T) {
 	}
 }
 
-// leftOnItsWay makes the present leader send the create of the Machine's server. The create arrives only when the test closes let of
-// the slowRoad. The test has to start the next leader.
+// leftOnItsWay makes the present leader send the create of the Machine's server. The create arrives in the cloud only when the test
+// closes the channel let of the returned slowRoad. The test itself must start the next leader.
 func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	b.t.Helper()
 	road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
@@ -319,7 +319,7 @@ func TestFloatingIPThatThePreviousLeaderCreatesLateIsFound(t *testing.T) {
 	b.once(t)
 }
 
-// slowReply is a RoundTripper that delays the answer to the create of a server until let is closed.
+// slowReply is a RoundTripper that delays the answer to the create of a server until the channel let is closed.
 type slowReply struct{ done, let chan struct{} }
 
 func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {

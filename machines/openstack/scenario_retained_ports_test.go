@@ -13,7 +13,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// slowDeletion is a RoundTripper that delays the first DELETE of a port until let is closed.
+// slowDeletion is a RoundTripper that delays the first DELETE of a port until the channel let is closed.
 type slowDeletion struct {
 	once      sync.Once
 	sent, let chan struct{}

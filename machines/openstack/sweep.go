@@ -13,7 +13,8 @@ import (
 const (
 	// sweepEvery is the interval of Cloud.sweep.
 	sweepEvery = 10 * time.Minute
-	// unusedAfter is how long after its last use an entry counts as unused.
+	// unusedAfter is the time after which a connection, or the state of an endpoint or group, counts as unused if nothing has
+	// used it.
 	unusedAfter = 30 * time.Minute
 )
 

@@ -100,7 +100,7 @@ func (w *tenants) machine(name, user, password, project string) *v1alpha1.Machin
 	return newMachine(w.T, name, f)
 }
 
-// held holds the numbers of what the driver keeps in memory.
+// held counts the connections, projects, Machines, goroutines and metric series that the driver keeps in memory.
 type held struct{ connections, projects, machines, goroutines, series int }
 
 func (w *tenants) held() held {

@@ -80,8 +80,8 @@ func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cl
 // architectures maps Glance's property architecture to the architecture of Nodes.
 var architectures = map[string]string{"aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
-// architecture returns the architecture of Nodes for the architecture of an image; amd64 for an image without that property, as
-// most images are.
+// architecture returns the architecture of Nodes that start from an image, from the image's property architecture; amd64 for an
+// image without that property, as most images are.
 func architecture(image string) string {
 	if a, ok := architectures[image]; ok {
 		return a

@@ -24,8 +24,9 @@ type volume struct {
 
 // releaseVolumes deletes the volumes that the Machine's status names, or waits until they are gone. Nova deletes the volumes
 // together with their server. When Nova has not deleted a volume, releaseVolumes deletes the volume if it was the Machine's, and
-// otherwise names it in left. A volume is done when Cinder answers 404 for it, or when it is attached to another server, because
-// then it is not the Machine's any more. waiting names the volumes that are not done, with their state.
+// otherwise names it in left. A volume is done when Cinder answers 404 for it. It is also done when it is attached to another
+// server, because then it does not belong to the Machine any more. waiting names the volumes that are not done, with their
+// state.
 func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (waiting, left []string, err error) {
 	servers, own := i.goneServers(p)
 	for _, id := range i.recorded.VolumeIDs {

@@ -15,8 +15,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// recordsVolumes sets spec.providerID and status.providerStatus of the Machine as records does, but with these volumes instead of the
-// server's.
+// recordsVolumes sets spec.providerID to the server, and status.providerStatus to the server's record with these volumes instead of the
+// server's own.
 func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...string) {
 	b.t.Helper()
 	with, record := *s, recordOf(s)
@@ -35,8 +35,8 @@ func (b *bench) newVolume() string {
 	return made.Volume.ID
 }
 
-// shownVolume is a RoundTripper that makes lists of servers show the volume id on each server without a volume, as one that Nova
-// deletes with the server. The simulated cloud does not have this attachment. So it does not delete the volume.
+// shownVolume is a RoundTripper that changes lists of servers: each server without a volume gets the volume id, as a volume that Nova
+// deletes with the server. The simulated cloud does not have this attachment, so it does not delete the volume.
 type shownVolume struct{ id atomic.Value }
 
 func (s *shownVolume) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -152,8 +152,8 @@ func TestAMachinesReleaseWaitsForAVolumeThatCinderDoesNotDelete(t *testing.T) {
 
 func TestVolumesThatNovaLeftBehind(t *testing.T) {
 	t.Parallel()
-	// deleted deletes the Machine's server and not its volume, as when Nova fails to delete the volume. It returns the volumes that are
-	// left, and the result of the release.
+	// deleted deletes the Machine's server, but not the server's volume, as when Nova fails to delete it. It returns the volumes that
+	// are left, and the result of the release.
 	deleted := func(b *bench, m *v1alpha1.Machine, s *cloud.Server, volume string, guarded bool) (volumes []string, released cloud.Released) {
 		b.recordsVolumes(m, s, volume, "00000000-0000-0000-0000-000000000009")
 		if guarded {

@@ -34,8 +34,8 @@ type RefManager[T client.Object] struct {
 	Live client.Reader
 	// Owners is the kind of the owners, and Objects the kind of the objects that they own.
 	Owners, Objects schema.GroupVersionKind
-	// List returns the objects of a namespace whose controller has the UID controller, or those without a controller ([NoController]). The
-	// objects belong to the informer cache.
+	// List returns the objects of a namespace whose controller has the given UID, or the objects without a controller if it is
+	// [NoController]. The objects belong to the informer cache and must not be changed.
 	List func(ctx context.Context, namespace, controller string) ([]T, error)
 	// ReleasedBy is the annotation of a released object that records the UID of its former owner. Empty means that nothing is recorded.
 	ReleasedBy string
@@ -129,7 +129,7 @@ func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, 
 	return now.GetUID() != owner.GetUID() || now.GetDeletionTimestamp() != nil, nil
 }
 
-// write writes the owner references and annotations, and returns the object as stored.
+// write stores the owner references and annotations of an object, and returns the object as the API server has stored it.
 func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerReference, annotations map[string]any) (T, error) {
 	metadata := patch.Metadata(object)
 	metadata["ownerReferences"] = refs
@@ -143,7 +143,8 @@ func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerR
 	return written, nil
 }
 
-// EnsureFinalizer makes the deletion of the owner wait for the objects that it owns, as machine-controller does.
+// EnsureFinalizer adds a finalizer to the owner, so that the owner exists until the objects that it owns are deleted. machine-controller
+// uses the same finalizer.
 func EnsureFinalizer(ctx context.Context, w patch.Writer, owner client.Object) error {
 	finalizers := owner.GetFinalizers()
 	if slices.Contains(finalizers, metav1.FinalizerDeleteDependents) {

@@ -51,7 +51,8 @@ func Candidates[T client.Object](reader client.Reader, list client.ObjectList, s
 type Events[T client.Object] struct {
 	// Kind is the kind of the owners. An object whose controller has another kind enqueues no owner.
 	Kind string
-	// Gather is how long the queue collects events before the owner is reconciled. Further events in that time do not prolong it.
+	// Gather is the time between the first event of an owner and its reconcile. Further events in this time do not delay the
+	// reconcile.
 	Gather time.Duration
 	// Candidates lists the owners of a namespace. For an object without a controller, the owners whose selector matches the object are
 	// enqueued.

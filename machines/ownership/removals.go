@@ -29,7 +29,8 @@ type seenRemovals struct {
 	all     []v1alpha1.Removal
 }
 
-// see records a version of an object with its list. The handler of a watch calls it for every version, in order.
+// see records that a watch has shown a version of an object. list are the removals in this version. The handler of the watch calls see for
+// every version, in order.
 func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,8 +47,8 @@ func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	r.seen[key] = seen
 }
 
-// Of returns the removals in this and earlier versions of an object. current is false when o is not the last version that the watch showed.
-// In that case a version may be missing, and the object must be reconciled again.
+// Of returns the removals in all versions of the object that the watch has shown. current is false when o is not the last of these
+// versions. Then o may be older or newer than what the watch has shown, and the object must be reconciled again.
 func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,8 +30,8 @@ func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
 	see := func(d D) {
 		watch.Update(t.Context(), event.TypedUpdateEvent[D]{ObjectOld: d, ObjectNew: d}, &woken{})
 	}
-	// holds fails the test unless the removals want are remembered for d, and current reports whether d is the last version
-	// that the watch showed.
+	// holds fails the test unless exactly the removals want are remembered for d. It also fails when current differs from
+	// whether d is the last version that the watch showed.
 	holds := func(t *testing.T, d D, current bool, want ...string) {
 		t.Helper()
 		all, is := r.Of(d)

@@ -13,8 +13,8 @@ func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
 
-// Conflicts returns the back-off of objects for which the informer cache is older than the API server: 200 ms, doubled each time, at most
-// 10 s. The watch usually delivers the missing version before the first retry, but the version may be minutes late.
+// Conflicts returns the back-off of objects that the informer cache shows in an older version than the API server has: 200 ms, doubled each
+// time, at most 10 s. The watch usually delivers the newer version before the first retry, but it may also be minutes late.
 func Conflicts() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 10*time.Second)
 }

@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StatusThrottle limits how often the status of an owner is written. When an owner creates or loses Machines one after the other, one write
-// contains the sum of several changes. The zero value is ready for use.
+// StatusThrottle limits how often the status of an owner is written, so that one write covers several changes when an owner creates or
+// loses Machines one after the other. The zero value is ready for use.
 type StatusThrottle struct {
 	mu      sync.Mutex
 	written map[types.NamespacedName]time.Time
 }
 
-// Left returns how long the next write of an owner's status must wait, so that two writes are at least the time every apart. When it
-// returns 0, the caller may write, and Left records now as the time of that write.
+// Left returns how long the next write of an owner's status must wait, so that at least the given interval (every) passes between two
+// writes. When Left returns 0, the caller may write, and Left records now as the time of that write.
 func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,7 +50,7 @@ func shown(path, value string) string {
 	return value
 }
 
-// fieldsOf returns the fields of a template that have a meaning, by their path, each with its value as JSON.
+// fieldsOf returns the fields of a template on which [TemplatesEqual] depends: a map from the path of each field to its value as JSON.
 func fieldsOf(t *v1alpha1.MachineTemplateSpec) map[string]string {
 	fields := map[string]string{}
 	rest, document := split(t)
@@ -61,7 +61,8 @@ func fieldsOf(t *v1alpha1.MachineTemplateSpec) map[string]string {
 	return fields
 }
 
-// flatten writes the fields of a JSON document into a map. Text that is not JSON is one field.
+// flatten writes the fields of a JSON document into a map, by their path. If the document is not JSON, flatten writes its text as a single
+// field.
 func flatten(path string, document []byte, into map[string]string) {
 	if len(document) == 0 {
 		return

@@ -13,8 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// limitsOf returns surge and unavailable as numbers of Machines for a size (MC-15): surge rounds up (default 1), unavailable rounds down
-// (default 0) and is at most the size. When both are 0, unavailable becomes 1, because nothing could change otherwise.
+// limitsOf returns the surge and the unavailable Machines that a deployment with the given size may have (MC-15). A percentage of surge is
+// rounded up, and a percentage of unavailable Machines down. The defaults are 1 and 0. Unavailable is at most the size. When both are 0,
+// unavailable becomes 1, because nothing could change otherwise.
 func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
 	if s := d.Spec.Strategy; s != nil && s.RollingUpdate != nil {
@@ -43,7 +44,7 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 }
 
 // MostLiving returns the largest number of living Machines that a deployment may have once its sets have their new sizes: the deployment's
-// size plus its surge. An invalid surge counts as a surge of all Machines. known is false while the deployment has no size.
+// size plus its surge. If the surge is invalid, it counts as equal to the size. known is false while the deployment has no size.
 func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	size := d.Spec.Replicas
 	if size == nil {
@@ -59,7 +60,8 @@ func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	return int(*size) + int(l.surge), true
 }
 
-// mostPercent is the lowest percentage that is at least [v1alpha1.MaxReplicas] Machines for every size except 0.
+// mostPercent is the percentage that yields [v1alpha1.MaxReplicas] Machines for a size of 1, and at least as many for larger sizes.
+// [scaled] replaces higher percentages by it. The result stays the same, because it is at most MaxReplicas.
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
 // scaled returns a value as a number of Machines; a percentage refers to the given size. Text without a percent sign is a

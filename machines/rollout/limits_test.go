@@ -41,12 +41,13 @@ func TestTheMaximumOfLivingMachines(t *testing.T) {
 	}
 }
 
-// busy is a deployment that an operator and the autoscaler change all the time. Its sets follow within seconds, and the drains of its
-// Machines may take any time.
+// busy is a deployment that an operator and the autoscaler change all the time. Its sets follow within seconds, but the drains of its
+// Machines may take arbitrarily long.
 type busy struct {
 	*simulation
 	t *rapid.T
-	// former is the largest maximum of living Machines in the last minute. It counts up to the time until.
+	// former is the largest maximum of living Machines that a change has lowered within the last minute. The test allows that many Machines
+	// up to the time in the field until.
 	former int
 	until  time.Time
 }
@@ -70,7 +71,8 @@ func TestLivingMachinesStayWithinTheMaximum(t *testing.T) {
 	})
 }
 
-// round makes a change and lets the planner, the sets and the Machines act in any order. It takes ten seconds of the simulated time.
+// round makes up to three changes. After each change one actor may act, and in the end the planner, the sets and the Machines act. A round
+// takes ten seconds of the simulated time.
 func (b *busy) round() {
 	for range rapid.IntRange(0, 3).Draw(b.t, "changes") {
 		before, _ := MostLiving(b.d)
@@ -101,7 +103,7 @@ func (b *busy) round() {
 	b.now = b.now.Add(10 * time.Second)
 }
 
-// one makes the planner or one of the sets act.
+// one makes one actor act, chosen at random: the planner or one of the sets.
 func (b *busy) one() {
 	n := rapid.IntRange(0, len(b.sets)).Draw(b.t, "who acts")
 	if n == len(b.sets) {

@@ -15,7 +15,8 @@ import (
 // defaultPriority is the priority of a Machine whose annotation is missing or unreadable.
 const defaultPriority = 3
 
-// CheckDeletePolicy returns an error for a policy that is none of the four. The empty policy is valid and means Random.
+// CheckDeletePolicy returns an error for a policy other than Random, Newest, Oldest and Default. The empty policy is valid and means
+// Random.
 func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 	switch policy {
 	case "", v1alpha1.DeleteRandom, v1alpha1.DeleteNewest, v1alpha1.DeleteOldest, v1alpha1.DeleteDefault:

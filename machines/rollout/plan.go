@@ -51,7 +51,7 @@ func Compute(s Snapshot) (Plan, error) {
 	return p, nil
 }
 
-// follow decides the sizes of all sets.
+// follow decides the sizes of all sets, by the rollout strategy of the deployment.
 func (w *work) follow() {
 	switch {
 	case w.d.Spec.Paused && (w.current == nil || !w.current.isNew):
@@ -65,9 +65,9 @@ func (w *work) follow() {
 	}
 }
 
-// decideSize returns the size. When a client's write has removed spec.replicas, the size is the last known size, minus unseen (the number
-// of removals that were not yet passed on to a set), within the bounds; restored is then true, and the size has to be written back. A new
-// object gets its minimum when it has bounds, else 1.
+// decideSize returns the size of the deployment. When a client's write has removed spec.replicas, that is the last known size, minus unseen
+// (the number of removals that were not yet passed on to a set), within the bounds. restored is then true: the size has to be written back.
+// A new object gets its minimum when it has bounds, else 1.
 func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
 	if w.d.Spec.Replicas != nil {
 		return *w.d.Spec.Replicas, false
@@ -86,8 +86,9 @@ func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, res
 	return size, true
 }
 
-// lastSize returns the last size that drover followed. It is in the status. When the annotation of an active set has another desired
-// size, the annotation is newer: it was written together with removals, and the process ended before it wrote the status.
+// lastSize returns the last known size of the deployment. That is the size in the status, unless the annotation of an active set has
+// another desired size. Then the annotation is newer: it was written together with removals, and the process ended before it wrote the
+// status.
 func (w *work) lastSize() *int32 {
 	last := w.d.Status.LastReplicas
 	for _, s := range w.sets {
@@ -99,7 +100,7 @@ func (w *work) lastSize() *int32 {
 	return last
 }
 
-// changes collects one write for each set that differs from the stored set.
+// changes adds to the plan one write for each set whose planned state differs from its stored state.
 func (w *work) changes(p *Plan) {
 	for _, s := range w.sets {
 		if s.isNew {

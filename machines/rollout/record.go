@@ -15,7 +15,7 @@ import (
 // Record is a plan with its input. An operator can read it, and [Record.Replay] can compute the plan again.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Generation is the generation of the deployment. Replicas is the size that the plan follows.
+	// Generation is the generation of the deployment. Replicas is the deployment's size for which the plan was made.
 	Generation int64  `json:"generation"`
 	Replicas   int32  `json:"replicas"`
 	Steps      []Step `json:"steps"`

@@ -67,7 +67,7 @@ func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine)
 func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 	for _, tt := range []struct {
 		name, replacement string
-		// lowered is true when a further removal, which lowers the size, names the replacement of the draining Machine.
+		// lowered is true when a second removal names the replacement of the draining Machine. Only this second removal lowers the size.
 		lowered bool
 		sizes   string
 	}{

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// replacedEarly is how long before the deletion of a Machine its replacement may have been created, because a rollout with surge
-// creates the replacement first. It is the time that a server needs to become an available node.
+// replacedEarly is the longest time between the creation of a replacement and the deletion of the Machine that it replaces, when a rollout
+// with surge creates the replacement first. It is the time that a server needs to become an available node.
 const replacedEarly = 30 * time.Minute
 
 // replacementNodes returns the names of the Nodes that wait for the pods of draining Machines. drover protects these Nodes, because they

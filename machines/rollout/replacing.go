@@ -24,7 +24,8 @@ func Replacing(s Snapshot) int32 {
 }
 
 // replacing counts the Machines in replacement: new Machines that are not available yet, and old Machines that the rollout removed. It
-// returns 0 for a rollout that is paused or was stopped by its deadline, so that other deployments get its share.
+// returns 0 for a rollout that is paused or was stopped by its deadline, so that other deployments may replace more Machines within the
+// limit over all deployments.
 func (w *work) replacing() int32 {
 	if !w.moving() {
 		return 0
@@ -37,7 +38,7 @@ func (w *work) moving() bool {
 	return w.current != nil && !w.d.Spec.Paused && !w.stalled() && strategyOf(w.d) != v1alpha1.OnDelete && w.rolling()
 }
 
-// limited returns how many of n Machines may be replaced now, within the limit on Machines in replacement.
+// limited returns how many Machines may be replaced now: n, or fewer when otherwise too many Machines would be in replacement.
 func (w *work) limited(n int32) int32 {
 	if w.limit == nil || n <= 0 {
 		return max(0, n)

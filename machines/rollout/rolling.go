@@ -80,7 +80,7 @@ func (w *work) grow() {
 	if c.size == w.replicas || room <= 0 {
 		return
 	}
-	// Machines that are created only to reach the deployment's size are not replacements.
+	// Machines that are created only to reach the deployment's size replace no others, so the limit on replacements does not apply to them.
 	n := min(room, w.replicas-c.size)
 	lacking := max(0, w.replicas-w.sizes())
 	n = min(n, lacking+w.limited(n-min(n, lacking)))
@@ -134,7 +134,7 @@ func (w *work) breakDeadlock() {
 	}
 }
 
-// removeUnavailable lowers an old set by up to n Machines that are not available or do not exist yet.
+// removeUnavailable lowers an old set by up to n replicas: those that have no Machine yet, and Machines that are not available.
 func (w *work) removeUnavailable(s *setWork, n int32) int32 {
 	return w.remove(s, n, "rolling: unavailable Machines are removed first", unavailable)
 }

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// golden compares a log with the golden file of that name.
+// golden compares a log with the golden file of the given name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")

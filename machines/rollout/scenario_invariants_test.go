@@ -49,9 +49,9 @@ func (r *run) mayMake(set *v1alpha1.MachineSet) {
 	}
 }
 
-// decide makes a plan and checks three rules. The number of living Machines and of Machines that the rollout removed grows at most to
-// replicas plus surge. Up to that number, Machines that the size lacks are added at once. When the sets have followed the plan, the number
-// of available Machines is not below replicas minus maxUnavailable.
+// decide makes a plan and checks three rules. The number of Machines that are living or were removed by the rollout does not grow beyond
+// replicas plus surge. Within this limit, the plan adds missing Machines at once. When the sets have followed the plan, the number of
+// available Machines is not below replicas minus maxUnavailable.
 func (r *run) decide() {
 	r.recordUnknown()
 	before, availableBefore, sizesBefore := r.total(), r.availableInTheEnd(), r.view().sizes()
@@ -94,8 +94,8 @@ func (r *run) decide() {
 	}
 }
 
-// lacking returns how many Machines a plan must add: as many as the sizes of the sets lack, but not more than the given room. A
-// plan that lowers the size adds none; the next plan adds them.
+// lacking returns how many Machines a plan must add: the deployment's size minus the sizes of the sets, but at most the given room. A plan
+// for a lowered size adds no Machines; the next plan adds the missing ones.
 func (r *run) lacking(room int32) int32 {
 	w := r.view()
 	w.replicas = *r.d.Spec.Replicas
@@ -105,8 +105,8 @@ func (r *run) lacking(room int32) int32 {
 	return min(w.replicas-w.sizes(), room)
 }
 
-// byNumber counts the Machines that sets have beyond their sizes. The sets themselves choose which Machines they delete. all is the number
-// in all sets, and old is the number in the old sets.
+// byNumber counts the Machines that the sets have beyond their sizes. The sets delete that number of Machines and choose them on their own.
+// all is the number in all sets, and old is the number in the old sets.
 func (r *run) byNumber() (all, old int32) {
 	w := r.view()
 	must(w.findCurrent())
@@ -119,7 +119,7 @@ func (r *run) byNumber() (all, old int32) {
 	return all, old
 }
 
-// checkRecreate checks that the plan creates no new Machine while one of an old template exists.
+// checkRecreate checks that the plan creates no new Machine while a Machine of an old template exists.
 func (r *run) checkRecreate(p Plan) {
 	for _, m := range r.machines {
 		old := m.Spec.Versions.Kubelet != r.d.Spec.Template.Spec.Versions.Kubelet
@@ -131,8 +131,8 @@ func (r *run) checkRecreate(p Plan) {
 	}
 }
 
-// mostReplacing returns how many Machines may be in replacement after a plan: the limit, or the present number if that is larger, plus the
-// Machines that a plan may move for other reasons, which are removals and changes of the size.
+// mostReplacing returns how many Machines may be in replacement after a plan. That is the limit, or the present number if that is larger.
+// Removals and changes of the size are not limited, so the number of Machines that they concern is added.
 func (r *run) mostReplacing() int32 {
 	if r.limit == nil {
 		return math.MaxInt32
@@ -145,7 +145,7 @@ func (r *run) mostReplacing() int32 {
 	return max(w.replacing(), *r.limit) + named + max(0, w.replicas-w.sizes()) + max(0, w.sizes()-w.allowed())
 }
 
-// view returns the planner's view of the present state, after the planner has passed the removals to the sets.
+// view returns the state of the sets as the planner computes it, with the deployment's removals already passed on to the sets.
 func (r *run) view() *work {
 	w := newWork(r.snapshot())
 	w.shareRemovals()

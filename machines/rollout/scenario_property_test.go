@@ -17,8 +17,8 @@ import (
 type run struct {
 	*simulation
 	t *rapid.T
-	// named holds the names of the Machines that removals named. sent holds the UIDs of the Machines that plans removed for the rollout,
-	// even when the objects no longer contain them.
+	// named holds the names of the Machines that a removal has named. sent holds the UIDs of the Machines that plans have removed for the
+	// rollout, even when no spec.rolloutRemovals contains them any more.
 	named map[string]bool
 	sent  map[types.UID]bool
 	// room is how many Machines may exist after the last plan: living Machines, those that sets still create, and those that the rollout

@@ -59,11 +59,12 @@ type Plan struct {
 	Limited   bool
 	// Rolled names the Nodes of Machines of an old template, while the rollout continues.
 	Rolled []string
-	// Replacements names the Nodes that wait for the pods of draining Machines. None of these Nodes is being rolled.
+	// Replacements names the Nodes that wait for the pods of draining Machines. None of these Nodes is also in Rolled.
 	Replacements []string
-	// Leaving names the Nodes of Machines that are leaving. They keep their taints and annotations until they are deleted.
+	// Leaving names the Nodes of Machines that are leaving. The deployment controller keeps its taints and annotations on these Nodes until
+	// the Nodes are deleted.
 	Leaving []string
-	// Status holds the fields that this controller owns; the others are zero.
+	// Status holds the fields of the status that the deployment controller writes; its other fields are zero.
 	Status v1alpha1.MachineDeploymentStatus
 	// Steps lists what is done and why, for operators.
 	Steps []Step

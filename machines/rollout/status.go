@@ -38,8 +38,8 @@ func ReasonOf(invalid error) string {
 // defaultDeadline is the deadline when spec.progressDeadlineSeconds is not set.
 const defaultDeadline = 600 * time.Second
 
-// status counts the living Machines and sets the conditions of this controller. The duration that it returns is the time until a Ready
-// Machine becomes available, or until the progress deadline.
+// status counts the living Machines and sets the conditions that the deployment controller writes. The returned duration is the time until
+// a Ready Machine becomes available, or until the progress deadline.
 func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time.Duration) {
 	st, wait := w.numbers()
 	st.ObservedGeneration = w.d.Generation
@@ -96,8 +96,8 @@ func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
 	return st.UpdatedReplicas == replicas && st.Replicas == replicas && st.AvailableReplicas == replicas
 }
 
-// progress returns the condition Progressing. Its transition time is the time of the last progress. The rollout makes progress when
-// the numbers in the status rise, when the number of old Machines falls, or when the spec changes.
+// progress returns the condition Progressing. Its transition time is the time of the last progress. The rollout makes progress when the
+// number of updated, Ready or available Machines rises, when the number of old Machines falls, or when the spec changes.
 func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: ReasonUpdating,
 		Message: fmt.Sprintf("%d of %d Machines have the current template, and %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}

@@ -32,8 +32,8 @@ func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(plainA, plainB)
 }
 
-// templateHash returns the hash that the name of a template's set contains. Equal templates have equal hashes. When the name is taken,
-// another collision count results in another hash.
+// templateHash returns the hash of a template for the name of its set. Equal templates have equal hashes. When another set already has that
+// name, a higher collision count leads to another hash.
 func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, error) {
 	template, document := split(t)
 	plain, err := json.Marshal(template)
@@ -41,7 +41,7 @@ func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, er
 		return "", fmt.Errorf("encoding the template: %w", err)
 	}
 	sum := fnv.New32a()
-	_, _ = sum.Write(plain) // a hash never returns an error
+	_, _ = sum.Write(plain) // Write of a hash never returns an error
 	_, _ = sum.Write([]byte(fingerprint(document)))
 	if collisions > 0 {
 		_, _ = sum.Write([]byte(strconv.Itoa(int(collisions))))
@@ -91,8 +91,8 @@ func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec,
 	return &c, document
 }
 
-// canonical returns a JSON document with sorted keys and without null and empty fields. It returns text that is not JSON unchanged, so that
-// only equal bytes are equal.
+// canonical returns a JSON document with sorted keys and without null and empty fields. It returns text that is not JSON unchanged: two
+// such texts count as equal only if their bytes are equal.
 func canonical(raw []byte) []byte {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil

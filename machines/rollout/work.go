@@ -87,7 +87,7 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 		switch {
 		case f.Living():
 			s.living = append(s.living, f)
-		case byRollout[m.UID] && (f.HasServer() || m.DeletionTimestamp.IsZero()): // the Machine may get a server until it is deleted
+		case byRollout[m.UID] && (f.HasServer() || m.DeletionTimestamp.IsZero()): // until its deletion begins, the Machine may still get a server
 			s.removing++
 		}
 	}
@@ -252,8 +252,8 @@ func (w *work) allowed() int32 {
 // room returns how many Machines may be added within replicas plus surge; it may be negative.
 func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
 
-// roomFor returns by how much a set's size may rise within replicas plus surge. When the set still has more living Machines than its size,
-// these count already, so that the size may rise up to their number without using up any room.
+// roomFor returns by how much a set's size may rise within replicas plus surge. Living Machines beyond the set's size already count towards
+// replicas plus surge, so the size may always rise up to the number of living Machines.
 func (w *work) roomFor(s *setWork) int32 {
 	return w.room() + max(0, int32(len(s.living))-s.size)
 }
@@ -270,7 +270,7 @@ func (w *work) shrinking(except *setWork) bool {
 }
 
 // raise sets the size of a set when no rollout is under way. While other sets are shrinking, a larger size must fit within replicas plus
-// surge; otherwise it has no limit. raise sets a smaller size as it is.
+// surge. Otherwise, and for a smaller size, there is no limit.
 func (w *work) raise(s *setWork, size int32, reason string) {
 	if size > s.size && w.shrinking(s) {
 		size = min(size, s.size+max(0, w.roomFor(s)))

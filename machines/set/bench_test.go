@@ -45,8 +45,8 @@ func BenchmarkASetMakes1000Machines(b *testing.B) {
 	b.ReportMetric(took.Seconds()/float64(b.N), "s-set")
 }
 
-// bareCreates creates as many Machines without a controller, with as many parallel calls as a set makes, and returns how long
-// this takes.
+// bareCreates creates as many Machines as the set does, with as many parallel calls, but without a controller. It returns how long this
+// takes.
 func bareCreates(t testing.TB, c client.Client, prefix string) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -46,8 +46,8 @@ type Options struct {
 	// Reach reports whether the API servers answer. While they do not answer, the controller creates no Machine. nil means that they
 	// always answer.
 	Reach *reach.Watch
-	// PlaceRecord returns the status.providerStatus for a new Machine of a template: the place where its cloud resources will be
-	// created. When the function is nil or returns nil, the Machine is created without it.
+	// PlaceRecord returns the status.providerStatus for a new Machine of a template: the place where its cloud resources will be created.
+	// When the function is nil or returns nil, the Machine is created without a status.providerStatus.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// Concurrent is how many sets are reconciled at the same time. Default: 10.
 	Concurrent int
@@ -64,7 +64,7 @@ type Reconciler struct {
 	specs    *specs
 	statuses *statuses
 	options  Options
-	// conflicts holds the back-off of sets for which the informer cache is older than the API server.
+	// conflicts holds the back-off of sets that the informer cache shows in an older version than the API server has.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
@@ -111,7 +111,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// setEvents enqueues a set on its changes, and records the removals that it names.
+// setEvents enqueues a set when the set changes. For a set without a deployment it also records the entries of spec.removals.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	named := func(s *v1alpha1.MachineSet) []v1alpha1.Removal {
 		if metav1.GetControllerOfNoCopy(s) != nil {

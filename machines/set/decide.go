@@ -18,14 +18,15 @@ const maxPerReconcile = 1000
 type observed struct {
 	set *v1alpha1.MachineSet
 	// machines holds the Machines that the set controls, including those that are being deleted. deleted holds the Machines that this
-	// process has deleted, and unseen counts the Machines that it has created. Both cover only what the cache does not show yet.
+	// process has deleted but that the cache still shows without a deletion. unseen counts the Machines that this process has created but
+	// that the cache does not show yet.
 	machines []rollout.MachineFacts
 	deleted  map[types.UID]bool
 	unseen   int
 	// availableIn is the time until the next Ready Machine becomes available; 0 means that no Ready Machine will become available.
 	availableIn time.Duration
-	// verifyIn is the time until creates and deletes that the cache does not show yet are looked up live; 0 means that there are
-	// none.
+	// verifyIn is how long this process waits for the cache to show its creates and deletes before it reads the Machines from the API
+	// server; 0 means that the cache shows them all.
 	verifyIn time.Duration
 }
 

@@ -134,7 +134,8 @@ type late struct {
 	deleted map[types.UID]string
 }
 
-// prune removes the expectations that the cache has met. It returns the overdue ones, and the time until the next one is overdue.
+// prune removes the creates and deletes that the cache shows by now. It returns those that are overdue, and the time until the next one is
+// overdue.
 func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +223,7 @@ func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet
 	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the MachineSet: %w", err)
 	}
-	// A deletion also raises the generation.
+	// A deletion is noticed, too: when it begins, the API server raises the generation.
 	if now.UID != set.UID || now.Generation != set.Generation {
 		return false, errCacheOld
 	}

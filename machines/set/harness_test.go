@@ -57,8 +57,8 @@ func observedAtStart(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, x *
 	return observe(set, machines, set.Spec.Removals, x.unconfirmed(set), start)
 }
 
-// withClient returns a controller, and the number of its create calls. A create call returns the error of fails, whose argument
-// is the number of earlier calls.
+// withClient returns a controller, and a counter of its create calls. fails receives the number of earlier create calls. If it
+// returns an error, the create call fails with that error.
 func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *int) {
 	t.Helper()
 	scheme := runtime.NewScheme()

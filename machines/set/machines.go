@@ -40,7 +40,7 @@ type machines struct {
 	refs        ownership.RefManager[*v1alpha1.Machine]
 }
 
-// keepRefs creates refs, which writes the Machines' references to their set.
+// keepRefs sets the field refs, through which drover writes the Machines' owner references to their set.
 func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
 	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,

@@ -100,7 +100,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 	})
 }
 
-// These rules do not depend on the real API server, so they run in memory and in virtual time.
+// The rules in this test do not depend on the real API server, so the subtests run in memory and in virtual time.
 func TestASetFollowsItsSpec(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, client.Client){
 		"restores an entry that a client removed from spec.removals, and deletes the Machine that the entry names (F-5)":       droppedRemoval,
@@ -116,7 +116,8 @@ func TestASetFollowsItsSpec(t *testing.T) {
 	}
 }
 
-// droppedRemoval removes an entry from spec.removals while the set is paused, so that the set has not deleted the Machine yet.
+// droppedRemoval adds an entry to spec.removals and removes it again while the set is paused. The set must then restore the entry and
+// delete the Machine that it names.
 func droppedRemoval(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), newSet("dropping", 3)); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,8 @@ func droppedRemoval(t *testing.T, c client.Client) {
 	})
 }
 
-// released removes the labels of every Machine of a set, so that the set releases them, until the set creates no more Machines.
+// released removes the labels of each Machine that a set creates, so that the set releases the Machine and creates another. It ends when
+// the set creates no more because of its runaway limit.
 func released(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), newSet("shedding", 1)); err != nil {
 		t.Fatal(err)
@@ -157,7 +159,8 @@ func released(t *testing.T, c client.Client) {
 		reason := get(t, c, "shedding").Status.ErrorReason
 		return fmt.Sprint(stripped, " stripped"), reason != nil && *reason == "TooManyMachines"
 	})
-	// A few more than 12 are possible, because the cache may show the last Machines one reconcile later.
+	// The set may create a few Machines more than its runaway limit of 12, because the cache may show the last Machines one reconcile
+	// later.
 	if stripped < 11 || stripped > 14 {
 		t.Errorf("%d Machines were created, want about 12, the limit of a set of 1", stripped)
 	}

@@ -33,8 +33,8 @@ type lead struct{ atomic.Bool }
 
 func (l *lead) Fresh(time.Time) bool { return l.Load() }
 
-// handover is a set of three Machines, and a new leader that already watches the cluster but does not lead yet. The new leader's watch of
-// one resource is late.
+// handover is a set of three Machines, and a new leader that already watches the cluster but does not lead yet. At most one watch of the
+// new leader delivers its events late.
 type handover struct {
 	*testing.T
 	admin client.Client

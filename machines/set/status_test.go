@@ -117,7 +117,7 @@ func TestALastingErrorIsWrittenIntoTheStatusOfASetOnce(t *testing.T) {
 		if _, err := r.statuses.writeWhenDue(t.Context(), set, st); err != nil {
 			t.Fatal(err)
 		}
-		// The stored status shows the error, as after the watch event that follows a write.
+		// The set now has the error in its stored status, as if the watch had delivered the written status.
 		set.Status.ErrorReason, set.Status.ErrorMessage = st.ErrorReason, st.ErrorMessage
 	}
 	if writes != 1 || made != looks {

@@ -22,8 +22,8 @@ func (s *Snapshot) failure(g *Group, m *membership.Member) *InstanceError {
 	return e
 }
 
-// ownFailure returns the Machine's own error, and when the Machine last failed. The error is nil while it may still pass
-// without intervention (CA-C47).
+// ownFailure returns the Machine's own error, and when the Machine last failed. The error is nil while the failure may still end without
+// intervention (CA-C47).
 func (s *Snapshot) ownFailure(g *Group, m *membership.Member) (*InstanceError, time.Time) {
 	status := &m.Machine.Status
 	if status.ErrorReason == nil || *status.ErrorReason == "" {

@@ -71,7 +71,7 @@ func (s *Snapshot) assemble(o *membership.Owner) *Group {
 	return g
 }
 
-// desired returns the number of living Machines wanted. When a client has dropped spec.replicas, desired returns the size that
+// desired returns how many living Machines the group should have. When a client has dropped spec.replicas, that is the size that
 // the deployment controller will restore.
 func desired(o *membership.Owner, bounds v1alpha1.Bounds) int32 {
 	switch {

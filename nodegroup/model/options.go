@@ -36,8 +36,8 @@ type Override struct {
 	Problems []string
 }
 
-// readOptions parses the annotations of both prefixes. An annotation with the prefix AnnotationOptions takes precedence. A
-// value that cannot be parsed is ignored and added to Problems.
+// readOptions parses the annotations with the prefix AnnotationOptions or AnnotationOptionsCAPI. If both exist for an option,
+// AnnotationOptions takes precedence. A value that cannot be parsed is ignored and added to Problems.
 func readOptions(annotations map[string]string) Override {
 	var o Override
 	values := map[string]string{}
@@ -105,8 +105,9 @@ func truthOf(value string) (*bool, error) {
 	return &b, nil
 }
 
-// limits returns the options without those that drover ignores, and describes each ignored one in Problems. It ignores
-// all-or-nothing scaling unless r allows it, and a provision time in which drover could not replace a server that does not join.
+// limits returns the options without those that drover ignores, and describes each ignored option in Problems. drover ignores
+// all-or-nothing scaling unless the rules r allow it, and a provision time that is too short for drover to replace a server that
+// does not join.
 func (o Override) limits(r Rules) Override {
 	out := o
 	out.Problems = slices.Clone(o.Problems)

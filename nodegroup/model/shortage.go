@@ -9,10 +9,10 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// shortage returns the error of the back-off that keeps a Machine without a server from requesting one, and when the back-off
-// began. The Machine thus immediately shows the error of the group's last attempt. After the back-off has ended, the Machine
-// shows the error until the next attempt, which clears or renews it (CA-C49, decision 0030). A Machine that was created after
-// the end of the back-off has not waited, and shows no error before its own attempt.
+// shortage returns the error to show for a Machine without a server while a back-off keeps it from requesting one, and when the
+// back-off began. It is the error of the group's last attempt. The Machine still shows the error after the back-off has ended,
+// until the next attempt clears or renews it (CA-C49, decision 0030). A Machine that was created after the end of the back-off
+// has not waited, and shows no error before its own attempt.
 func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 	if len(g.Owner.Backoffs) == 0 || m.Facts().HasServer() {
 		return nil, time.Time{}

@@ -20,7 +20,7 @@ type Rules struct {
 	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods; empty when there is no
 	// such taint.
 	StartupTaint string
-	// ZeroOrMax allows the option zeroormaxnodescaling.
+	// ZeroOrMax permits groups to set the autoscaler's option zeroormaxnodescaling, which drover otherwise ignores.
 	ZeroOrMax bool
 	// JoinTimeout is how long a server may take to become a node.
 	JoinTimeout time.Duration
@@ -34,9 +34,9 @@ type Snapshot struct {
 	// shown maps the ids of all instances to the id of their group.
 	shown persistent.Map[string]
 	now   time.Time
-	// seen holds the times of failures that the autoscaler has acted upon by asking to remove the Machine, while the Machine stayed
-	// because of the minimum size. The key is the Machine's UID. The error of such a failure is not shown again; the error of a
-	// later failure is shown.
+	// seen holds, by the Machine's UID, the time of a failure after which the autoscaler asked to remove the Machine, although
+	// the Machine stayed because of the minimum size. The error of that failure is not shown to the autoscaler again; the error
+	// of a later failure is shown.
 	seen map[types.UID]time.Time
 	// flaw is the first broken invariant; a snapshot with a flaw is not published.
 	flaw error
@@ -187,7 +187,8 @@ func (s *Snapshot) Named(n membership.Node) *membership.Member {
 // Flaw returns the first broken invariant; nil when all invariants hold.
 func (s *Snapshot) Flaw() error { return s.flaw }
 
-// WithSeen returns a snapshot that records that the autoscaler has acted upon the current errors of the members.
+// WithSeen returns a snapshot that records that the autoscaler has seen the current errors of the members, and has asked to
+// remove them.
 func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 	if len(members) == 0 {
 		return s

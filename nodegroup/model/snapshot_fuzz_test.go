@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// allocated returns how many bytes are allocated while do runs.
+// allocated returns how many bytes are allocated during a call of the function do.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -176,8 +176,8 @@ func (c *churn) everything(d Discovery) *Snapshot {
 	return Empty(Rules{Discovery: d}).Apply(events, c.now)
 }
 
-// TestASnapshotDoesNotDependOnTheOrderOfEvents checks that a snapshot that was updated event by event equals one that is built
-// from all objects.
+// TestASnapshotDoesNotDependOnTheOrderOfEvents checks that updating a snapshot event by event has the same result as building a
+// snapshot from all objects at once.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
 	t.Run("a snapshot that is updated event by event equals a snapshot that is built from all objects at once (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {

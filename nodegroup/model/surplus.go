@@ -50,9 +50,10 @@ func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why
 	}
 }
 
-// hideSurplus hides Machines from the autoscaler, as many as live beyond the size. First come Machines without a started node:
-// then a rollout that is stuck at a new Machine costs no working node, and the autoscaler does not take a late node for a failed
-// scale-up. Machines of an older template are next. Among equals, the order is that in which a shrinking set deletes Machines.
+// hideSurplus hides Machines from the autoscaler until the living Machines that it sees are no more than the size. It first hides
+// Machines whose node has not started. So a rollout that is stuck at a new Machine costs no working node, and the autoscaler does
+// not take a late node for a failed scale-up. Next it hides Machines of an older template. Among equal Machines, the order is
+// that in which a shrinking set deletes Machines.
 func (g *Group) hideSurplus() {
 	living := int32(len(g.Members) - len(g.Hidden))
 	if rollout.CheckSize(g.Owner.Replicas) != nil {
@@ -79,9 +80,9 @@ func (g *Group) hideSurplus() {
 	}
 }
 
-// classes returns the members that count in the size, in four classes. The first classes are deleted first. They are: not started
-// and of an older template; not started and of the current template; started and of an older template; started and of the current
-// template.
+// classes returns the members that count in the size, in four classes. Members of an earlier class are hidden as surplus before
+// those of a later class. The classes are: not started and of an older template; not started and of the current template; started
+// and of an older template; started and of the current template.
 func (g *Group) classes() (classes [4][]*membership.Member) {
 	for _, m := range g.Members {
 		if !g.Counts(m) {
@@ -100,7 +101,7 @@ func (g *Group) classes() (classes [4][]*membership.Member) {
 }
 
 // inDeletionOrder sorts members in the order in which they are deleted: first Machines without a node, in the order in which
-// DecreaseTargetSize takes them back, then the others in the order of the set's delete policy.
+// DecreaseTargetSize removes them, then the others in the order of the set's delete policy.
 func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy) []*membership.Member {
 	facts := make([]rollout.MachineFacts, 0, len(members))
 	byUID := make(map[types.UID]*membership.Member, len(members))

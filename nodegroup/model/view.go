@@ -41,7 +41,8 @@ type Entry struct {
 	Low, High int32
 }
 
-// NewView lists the groups of a snapshot. A guarded group is listed with a maximum that keeps it from growing.
+// NewView lists the groups of a snapshot. A group in guarded is listed with a lower maximum, so that the autoscaler does not
+// increase it.
 func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
 	v := &View{Snapshot: s, ByID: map[string]*Entry{}, Listed: now}
 	for id, g := range s.Groups {

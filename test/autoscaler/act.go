@@ -104,7 +104,7 @@ func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	return nil, nil
 }
 
-// sizesOf reads again the target sizes of all groups of a possible scale-up. An error ends the scale-up.
+// sizesOf requests the current target sizes of all groups of a possible scale-up. An error ends the scale-up.
 func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error) {
 	sizes := map[string]int{}
 	for _, g := range append([]*GroupView{w.group}, w.peers...) {
@@ -117,8 +117,8 @@ func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error)
 	return sizes, nil
 }
 
-// atOnce returns the groups whose option ZeroOrMaxNodeScaling is set. Like cluster-autoscaler, it requests the options of each
-// group twice. It leaves out a group whose last request fails.
+// atOnce returns the groups that grow to their maximum at once, because their option ZeroOrMaxNodeScaling is set. Like
+// cluster-autoscaler, it requests the options of each group twice. It leaves out a group whose last request fails.
 func (a *Autoscaler) atOnce(ctx context.Context, v *View) map[string]bool {
 	out := map[string]bool{}
 	for range 2 {

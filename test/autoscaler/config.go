@@ -54,7 +54,7 @@ func (c CloudConfig) timeout() (time.Duration, error) {
 	return time.ParseDuration(c.Timeout)
 }
 
-// Dial returns a connection. Nothing is sent before the first call.
+// Dial returns a connection to the provider at Address. Nothing is sent before the first call.
 func (c CloudConfig) Dial() (*grpc.ClientConn, error) {
 	secure, err := c.credentials()
 	if err != nil {

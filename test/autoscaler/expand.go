@@ -27,7 +27,7 @@ type way struct {
 	peers []*GroupView
 	nodes int
 	pods  []*corev1.Pod
-	// of is the number of all pods that need a new node. pods are those of them that this scale-up would take.
+	// of is the number of all pods that need a new node. pods holds the pods among them that this scale-up would take.
 	of int
 }
 
@@ -117,9 +117,9 @@ func (w way) waste() float64 {
 type cost struct{ node, pods float64 }
 
 // cheapest returns the possible scale-up with the lowest ratio of the price of its nodes to the price of its pods on perfectly
-// fitting nodes. small, the price of a small pod, is added to both prices so that small amounts do not distort the ratio. Nodes
-// that have more or fewer cores than suitable returns for the number of nodes in the cluster count as more expensive. A scale-up
-// whose cost is unknown is left out: without prices no group ever grows (CA-C106).
+// fitting nodes. The price of a small pod is added to both prices, so that small amounts do not distort the ratio. The ratio is
+// raised when a node has more or fewer cores than suit a cluster with that number of nodes. A scale-up whose cost is unknown is
+// left out: without prices no group ever grows (CA-C106).
 func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way {
 	var best *way
 	least := math.Inf(1)

@@ -43,7 +43,8 @@ func (j *checker) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 	switch {
 	case j.excused, m.Spec.Versions.Kubelet != s.pool.version,
 		w.wire.names(m.Name, *m.Spec.ProviderID, "openstack:///"+string(m.UID)),
-		// The client may name a node that has not started by the ID of its placeholder, as it names a node that never registered.
+		// Until a node has started, the client may name it by the ID of its placeholder, because drover may hide the node until
+		// then.
 		!s.done.started && w.wire.names(s.pool.id()+"/machine/"+m.Name):
 	case j.allowed > 0:
 		j.allowed--

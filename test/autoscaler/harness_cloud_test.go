@@ -127,14 +127,15 @@ func (w *world) takeDown(m *v1alpha1.Machine, s *machine, n *corev1.Node, busy i
 	w.change(m, func() { m.Finalizers = nil })
 }
 
-// change calls how, which changes the Machine m, and writes m with one patch. Machines have no status subresource.
+// change calls the function how, which changes the Machine m, and writes the spec and the status of m with one patch: Machines
+// have no status subresource.
 func (w *world) change(m *v1alpha1.Machine, how func()) {
 	before := m.DeepCopy()
 	how()
 	w.mustExist(w.admin.Patch(w.ctx, m, client.MergeFrom(before)))
 }
 
-// mustExist fails the test on errors other than not found: the object may have been deleted meanwhile.
+// mustExist fails the test on any error except NotFound, because the object may have been deleted meanwhile.
 func (w *world) mustExist(err error) {
 	w.Helper()
 	if !apierrors.IsNotFound(err) {

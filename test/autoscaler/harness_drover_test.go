@@ -43,8 +43,8 @@ type drover struct {
 	server grpc.ClientConnInterface
 	synced <-chan struct{}
 	failed error
-	// cut is true while the replica cannot reach the API server. refuses holds the function that reports which of the
-	// replica's requests the API server forbids.
+	// cut is true while the replica cannot reach the API server. refuses holds a function that reports whether the API server
+	// forbids a request of the replica.
 	cut     atomic.Bool
 	refuses atomic.Value
 }
@@ -107,7 +107,8 @@ type severed struct {
 	next http.RoundTripper
 }
 
-// nobody is the value of drover.refuses while the API server forbids no request.
+// nobody reports that the API server does not forbid the request. It is the value of drover.refuses unless a scenario sets
+// another one.
 func nobody(*http.Request) bool { return false }
 
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }

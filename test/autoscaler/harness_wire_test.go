@@ -60,8 +60,8 @@ func (w *wire) routed(route func(method string) *drover) {
 	w.route = route
 }
 
-// switches sends the client's calls to the replica from. Once the next call of the method after has returned, it sends
-// all calls to the replica to.
+// switches sends the client's calls to one replica (from). After the next call of the given method, it sends all calls to another
+// replica (to). An empty method means that the first call already goes to the other replica.
 func (w *wire) switches(after string, from, to *drover) {
 	switched := after == ""
 	w.routed(func(method string) *drover {
@@ -73,7 +73,7 @@ func (w *wire) switches(after string, from, to *drover) {
 	})
 }
 
-// alternates sends the client's calls to two replicas in turn: each call of the method at changes the replica.
+// alternates sends the client's calls to two replicas in turn: before each call of the given method it changes the replica.
 func (w *wire) alternates(at string, one, other *drover) {
 	w.routed(func(method string) *drover {
 		if method == at {
@@ -83,7 +83,8 @@ func (w *wire) alternates(at string, one, other *drover) {
 	})
 }
 
-// faulty makes fault decide the outcomes of all further calls, whose counts start at zero.
+// faulty makes the function fault decide the outcome of each further call. For each method, the number n of the call starts again
+// at 1.
 func (w *wire) faulty(fault func(method string, n int) outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +106,7 @@ func (w *wire) counts() map[string]int {
 	return maps.Clone(w.calls)
 }
 
-// lag returns the delay with which the API server sends a user's watches of a resource their events.
+// lag returns by how much the API server delays the events in a user's watches of a resource.
 func (w *wire) lag(user, resource string, _ time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,8 +144,8 @@ func (w *wire) note(method string, request any) (outcome, *drover, func(string, 
 	return w.fault(method, w.calls[method]), w.route(method), w.before
 }
 
-// answers reports whether the replica runs and its caches are synced. Both channels of a replica that has ended are
-// closed, so they are read one after the other.
+// answers reports whether the replica runs and its caches are synced. It checks first whether the replica has ended, because then
+// both channels are closed.
 func (d *drover) answers() bool {
 	select {
 	case <-d.done:

@@ -224,7 +224,7 @@ func (w *world) paceFor(d time.Duration) time.Duration {
 	return w.tick
 }
 
-// until takes steps until so returns true. It fails the test when that takes longer than limit.
+// until takes steps until the function so returns true. It fails the test if that does not happen within limit.
 func (w *world) until(limit time.Duration, what string, so func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit); !so(); w.step(w.paceFor(limit)) {

@@ -100,7 +100,8 @@ func (a *Autoscaler) RunOnce(ctx context.Context) (bool, error) {
 	if fixed, err := a.fixSizes(ctx, v); fixed || err != nil {
 		return fixed, err
 	}
-	// Since 1.35 the provider must return the group of each node here, or the loop ends without scaling.
+	// From 1.35 on, cluster-autoscaler requests the group of each node at this point. If a request fails, the loop ends without
+	// scaling.
 	if err := a.countUsage(ctx, v); err != nil {
 		return false, err
 	}

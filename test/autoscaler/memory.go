@@ -63,7 +63,7 @@ func (m *memory) observe(v *View) {
 	}
 }
 
-// keep adds to timers each new key in seen, with the time now, and removes the keys that are not in seen.
+// keep makes timers hold exactly the keys in seen. A new key gets the time now; the other keys keep their times.
 func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	maps.DeleteFunc(timers, func(id string, _ time.Time) bool { return !seen[id] })
 	for id := range seen {
@@ -88,7 +88,7 @@ func (m *memory) observeSize(v *View, g *GroupView) {
 	m.incorrect[g.ID] = gap
 }
 
-// longUnregistered returns the unregistered instances that did not become nodes in time.
+// longUnregistered returns the group's instances that have been without a node for the group's provisioning time or longer.
 func (m *memory) longUnregistered(v *View, g *GroupView) []Instance {
 	var out []Instance
 	for _, i := range v.unregistered(g) {
@@ -118,7 +118,8 @@ func (m *memory) backedOff(group string, now time.Time) bool {
 	return now.Before(m.backoffs[group].until)
 }
 
-// late removes a group's scale-up if it was not fulfilled in time, and returns by how many nodes it increased the group.
+// late removes a group's scale-up if it was not fulfilled within the provisioning time, and returns by how many nodes the
+// scale-up increased the group. ok is false if there was no such scale-up.
 func (m *memory) late(v *View, g *GroupView) (increase int, ok bool) {
 	r, asked := m.requests[g.ID]
 	if !asked || v.Now.Sub(r.since) < g.Provision {

@@ -16,7 +16,7 @@ func (a *Autoscaler) observe(ctx context.Context, nodes []*corev1.Node, on map[s
 	v := &View{Now: a.o.Clock.Now(), Pending: pending}
 	groups, err := a.provider.list(ctx)
 	if err != nil {
-		// cluster-autoscaler goes on without groups, and forgets their state.
+		// If the request fails, cluster-autoscaler continues its loop without groups, and forgets their state.
 		a.o.Log.Error(err, "Failed to list groups: the loop goes on without groups")
 	}
 	a.forget(groups)
@@ -82,8 +82,8 @@ func (a *Autoscaler) observeGroup(ctx context.Context, v *View, g Group) (GroupV
 	return view, nil
 }
 
-// provision returns how long an instance may take to become a node. It asks only when an instance has no node. If the call fails,
-// no instance is too late in this loop.
+// provision returns how long an instance may take to become a node. It requests the group's options only while a node of the
+// group is missing. If the request fails, no instance is too late in this loop.
 func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.Duration {
 	const never = 1<<63 - 1
 	waiting := len(v.unregistered(g))

@@ -108,8 +108,8 @@ func belowMin(v *View) []Increase {
 	return out
 }
 
-// spareOf returns how many nodes of each group may be removed: the size, minus the group's minimum, minus the removals in progress
-// by which the size is not lowered yet.
+// spareOf returns how many nodes of each group may be removed: the group's size, minus its minimum, minus the removals in
+// progress that have not lowered the size yet.
 func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	spare := map[string]int{}
 	for _, n := range v.Nodes {
@@ -120,10 +120,10 @@ func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	return spare
 }
 
-// unneeded returns nodes that the cluster could do without at the same time: their utilization is low, and each of their movable pods fits
-// on another node. Unready nodes are kept longer. No group falls below its minimum. Nodes on which pending pods fit are needed. A group
-// that scales only between zero and its maximum never shrinks over this protocol, because cluster-autoscaler compares node groups by object
-// identity and each response creates new objects.
+// unneeded returns nodes that can be removed at the same time: their utilization is low, each of their movable pods fits on
+// another node, and no pending pod is expected to run on them. Unready nodes are kept longer. No group falls below its minimum. A
+// group that scales only between zero and its maximum never shrinks: cluster-autoscaler compares node groups by object identity,
+// and over this protocol each response creates new objects.
 func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string]int) []Removal {
 	bins := map[string]*bin{}
 	for _, n := range simulated(v, m) {

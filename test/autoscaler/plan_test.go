@@ -59,8 +59,8 @@ func groupNamed(id string, low, target, high int) GroupView {
 	}
 }
 
-// scaleUp returns the increase that the model of the autoscaler decides on without prices and without balancing. The
-// sizes of the groups are those of the view.
+// scaleUp returns the increase on which the simulated autoscaler decides without prices and without balancing. It reads the
+// groups' sizes from the view.
 func scaleUp(v *View, m *memory) *Increase {
 	best := mostHelpful(growth{view: v, memory: m}.ways())
 	if best == nil {

@@ -15,7 +15,7 @@ import (
 // priced is the length of the period for which a price is requested.
 const priced = time.Hour
 
-// nodePrice requests the price of a node for the period that begins at now. n is the template of a group.
+// nodePrice requests the price of a new node of a group for the period that begins at now. n is the group's template.
 func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -39,8 +39,7 @@ func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time)
 	return answer.GetPrice(), named("PricingPodPrice "+pod.Name, err)
 }
 
-// smallPod returns the pod whose price cheapest adds to both prices that it divides, so that small amounts do not distort the
-// ratio.
+// smallPod returns a small pod. Its price is added to both prices of a ratio, so that small amounts do not distort the ratio.
 func smallPod() *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("500Mi"),

@@ -57,14 +57,14 @@ func (r *remover) inFlight() map[string]int {
 	return out
 }
 
-// failedSince reports whether a removal has failed since that time.
+// failedSince reports whether a removal has failed after the given time.
 func (r *remover) failedSince(when time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed.After(when)
 }
 
-// full reports whether one more removal would exceed the limits. The caller holds mu.
+// full reports whether one more removal would exceed the limits for parallel removals or drains. The caller holds mu.
 func (r *remover) full(c Removal) bool {
 	drains := 0
 	for _, removal := range r.going {
@@ -128,7 +128,7 @@ func (r *remover) remove(ctx context.Context, c Removal) error {
 		return err
 	}
 	r.changed(owner.ID)
-	// cluster-autoscaler reads the template of the node for its metrics.
+	// After a deletion, cluster-autoscaler requests the group's template for its metrics, and so does the simulation.
 	_, _ = r.provider.template(ctx, owner.ID)
 	return nil
 }

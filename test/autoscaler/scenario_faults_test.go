@@ -53,12 +53,13 @@ func (w *world) faults(random *rand.Rand) {
 	p := withThreeBusyNodes(w, pool{
 		annotations: []map[string]string{nil, withOption}[random.IntN(2)],
 		boot:        time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
-		// The Machine controller replaces a server without a node before or after the client gives the server up.
+		// At random, the Machine controller replaces a server without a node either before or after the client stops waiting for
+		// the node.
 		join: time.Duration(10+20*random.IntN(2)) * time.Minute,
 		lost: func(n int) bool { return n > 3 && n < 15 && n%9 == missing },
 	})
 	other := w.pool(pool{name: "b", pods: 2}, 1, 1, 8)
-	// The outcomes of calls have their own random source, because calls come from other goroutines.
+	// The outcomes of calls are drawn in other goroutines, so they need a random source of their own.
 	outcomes := rand.New(rand.NewPCG(random.Uint64(), 11))
 	w.wire.faulty(func(string, int) outcome {
 		switch outcomes.IntN(60) {

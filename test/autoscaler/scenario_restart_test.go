@@ -88,12 +88,13 @@ func TestRestartsDuringScaling(t *testing.T) {
 
 func TestAFailoverLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	// Two replicas of drover run. The watches of the second one, which is not the leader, are late. After the call named in
-	// after, all calls go to the second replica.
+	// Two replicas of drover run. The watches of the second one, which is not the leader, are late. After the next call of the
+	// method in the field after, all calls go to the second replica.
 	for name, c := range some(map[string]struct {
 		after string
 		late  time.Duration
-		// short is true when a loop follows immediately after a loop that changed something, as in cluster-autoscaler.
+		// short is true when the client starts a loop immediately after a loop that changed something, as cluster-autoscaler
+		// does.
 		short bool
 	}{
 		"no request is lost in a failover between the calls NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                                   {"NodeGroups", time.Second, false},

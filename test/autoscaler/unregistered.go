@@ -81,8 +81,8 @@ func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][
 	return out, nil
 }
 
-// orAll returns nodes. If the group scales only between zero and its maximum, it returns all instances of the group instead,
-// because cluster-autoscaler then deletes all of them when one has failed.
+// orAll returns the given nodes. For a group that scales only between zero and its maximum, it returns nodes for all instances of
+// the group instead, because cluster-autoscaler deletes all of them when one has failed.
 func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	s, err := a.settings(ctx, group)
 	if err != nil || !s.ZeroOrMax {

@@ -88,8 +88,8 @@ func (r *rig) newBareCloud(width int) *bareCloud {
 	return c
 }
 
-// createAll returns the time until the last POST /servers is answered. Before it returns, it waits until all servers
-// are ACTIVE.
+// createAll creates n servers, and returns how long it took until the last POST /servers was answered. Before it returns, it
+// waits until all servers are ACTIVE.
 func (c *bareCloud) createAll(n int, floating bool) time.Duration {
 	c.Helper()
 	c.made = make([]bareServer, n)

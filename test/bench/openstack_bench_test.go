@@ -517,8 +517,7 @@ func (c *curve) answer(now time.Time) time.Time {
 	return c.busy[free]
 }
 
-// answered returns the number of requests that an endpoint answers in two minutes when limit gives the number of
-// requests in flight.
+// answered returns the number of requests that an endpoint answers in two minutes when limit returns how many may be in flight.
 func (c *curve) answered(limit func() int, done func(now time.Time, took time.Duration, inFlight int)) int {
 	type flight struct {
 		sent, due time.Time
@@ -544,8 +543,8 @@ func (c *curve) answered(limit func() int, done func(now time.Time, took time.Du
 	return n
 }
 
-// BenchmarkOpenStackLimiter compares the limiter with the best fixed concurrency, from a cold start, on three latency
-// curves (aim: at least 0.9).
+// BenchmarkOpenStackLimiter counts the requests that the limiter completes from a cold start, on three latency curves. rate/best
+// is their number divided by that of the best fixed concurrency (aim: at least 0.9).
 func BenchmarkOpenStackLimiter(b *testing.B) {
 	const most = 64
 	for name, knee := range map[string]int{"flat": 0, "knee-at-2": 2, "knee-at-16": 16} {

@@ -86,7 +86,7 @@ func (r *rig) deployment(n, surge int, floating bool) *v1alpha1.MachineDeploymen
 	return d
 }
 
-// change applies how to the benchmark's MachineDeployment with one patch.
+// change calls the function how, which changes the benchmark's MachineDeployment, and writes the change with one patch.
 func (r *rig) change(how func(*v1alpha1.MachineDeployment)) {
 	r.Helper()
 	var d v1alpha1.MachineDeployment
@@ -122,7 +122,7 @@ func (r *rig) during(what string, change func(), done func() bool) span {
 	return s
 }
 
-// servers holds counts of this run's servers whose name contains the infix.
+// servers holds the numbers of this run's servers: of those that exist, and of those that are ACTIVE.
 type servers struct{ present, active int }
 
 func (r *rig) serversOf(infix string) (n servers) {

@@ -73,8 +73,8 @@ func signIn(ctx context.Context, as client.Credentials, keystone string) (*sessi
 	return s, nil
 }
 
-// post, get and remove make one call to a service. into may be nil. The error is a refused, or says
-// that there was no answer.
+// post, get and remove make one call to a service. into may be nil. The error is a *refused when the service answered with a
+// status of 400 or more; otherwise it says that there was no answer.
 func (s *session) post(ctx context.Context, service, path string, body, into any) error {
 	_, err := s.send(ctx, http.MethodPost, s.services[service]+path, body, into)
 	return err

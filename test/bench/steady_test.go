@@ -26,7 +26,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// still is a cluster in which nothing happens. Its caches hold the objects in the map, and its API server returns empty lists.
+// still is a cluster in which nothing happens. Its caches hold the given objects, and its API server returns empty lists.
 type still struct {
 	cluster.Cluster
 	objects map[reflect.Type][]client.Object

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// Versions of kubelets with which a setup fails. The test's download server has a kubelet damaged whose checksum is
-// wrong, and no kubelet unpublished. tooNew is newer than the API server.
+// Versions of kubelets with which a setup fails. The test's download server has the kubelet of version damaged with a wrong
+// checksum, and has none of version unpublished. tooNew is newer than the API server.
 const (
 	damaged     = "1.36.98"
 	unpublished = "1.36.99"

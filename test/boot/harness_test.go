@@ -184,8 +184,9 @@ func (h *harness) metadata(id string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// eventually calls look until it returns an empty text, and logs each new text. It fails the test if look returns an
-// error, after patience, and when a guest or a program of the sandbox has ended.
+// eventually calls look until it returns an empty text, and logs each new text, which describes what is missing. It fails the
+// test when look returns an error, when the time limit patience has passed, and when a guest or a program of the sandbox has
+// ended.
 func (h *harness) eventually(look func(ctx context.Context) (missing string, err error)) {
 	h.t.Helper()
 	missing := ""

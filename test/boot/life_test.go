@@ -207,8 +207,7 @@ func (h *harness) awaitAnswer(n *corev1.Node) {
 	h.logf("the pod on %s answers", n.Name)
 }
 
-// askPod asks the pod for its name. missing says what is missing until the pod answers. It is empty when the pod has
-// answered.
+// askPod asks the pod for its name. missing describes what the test still waits for; it is empty when the pod has answered.
 func (h *harness) askPod(ctx context.Context, n *corev1.Node) (missing string, err error) {
 	api, err := kubernetes.NewForConfig(h.Cluster.Config)
 	if err != nil {

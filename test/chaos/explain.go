@@ -63,7 +63,7 @@ func (h *harness) extraTime() time.Duration {
 	return h.run.DisturbedWatch.How.Rest
 }
 
-// settleTime returns how long after a change every watch has delivered it, also a disturbed watch.
+// settleTime returns the longest time until every watch, also a disturbed one, has delivered a change.
 func (h *harness) settleTime() time.Duration {
 	if h.run.DisturbedWatch == nil {
 		return 0

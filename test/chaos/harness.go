@@ -178,8 +178,8 @@ func (h *harness) replace() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
 		if h.heldBack {
-			// Start the new process only when the lease of the old one has ended. The new process then creates its server at about the time
-			// at which the late create call of the old process arrives.
+			// Start the new process only when the lease of the old one has ended. Then the new process creates its own server at
+			// about the time at which the delayed create call of the old process arrives.
 			alone = process.LeaseLife
 		}
 		time.Sleep(alone)

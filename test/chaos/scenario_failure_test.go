@@ -61,8 +61,8 @@ func (f failures) test(t *testing.T) {
 	t.Logf("%d ways to fail, %d calls, %v", n, len(clean.Calls), clean.Took)
 }
 
-// promised reports whether drover promises that a forced deletion ends in time although the named call fails. It does
-// not promise that while Kubernetes refuses all writes to the Machine.
+// promised reports whether drover promises that a forced deletion ends in time although the named call fails. While a call to
+// Kubernetes fails permanently, drover promises this only if the call lists or evicts pods.
 func promised(call string, how process.Failure) bool {
 	return !how.Lasting || !strings.HasPrefix(call, "kube ") || strings.HasPrefix(call, "kube POST pods") || call == "kube LIST pods"
 }

@@ -124,8 +124,8 @@ func (h *harness) endMachine(m *v1alpha1.Machine, made, spare int) error {
 	return h.ended(made, spare)
 }
 
-// collected waits until one Machine is left with its resources, and nothing of the other one, whose Node is named node.
-// Meanwhile it acts like an operator who reads the report and confirms the deletions that need confirmation.
+// collected waits until the cloud holds the resources of one Machine only, and the Node of the other Machine, which is named
+// node, is gone. Meanwhile it acts like an operator who reads the report and confirms the deletions that need confirmation.
 func (h *harness) collected(node string) error {
 	if err := h.until("the orphans are gone", func() (bool, error) {
 		if err := h.operate(); err != nil {

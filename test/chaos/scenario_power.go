@@ -7,8 +7,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// serverShutDown shuts down the server of a running Machine outside of drover. It waits until drover has started the
-// server or given up. If drover gave up, it starts the server itself. Then it deletes the Machine.
+// serverShutDown shuts down the server of a running Machine outside of drover, and waits until drover has started the server
+// again or has given up. If drover has given up, the scenario starts the server. Then it deletes the Machine.
 func (h *harness) serverShutDown() error {
 	m, err := h.NewMachine()
 	if err != nil {

@@ -36,8 +36,8 @@ type checker struct {
 	made                 map[types.UID]bool
 
 	mu sync.Mutex
-	// named holds the names and provider IDs of the nodes that the autoscaler has asked to delete. decreased holds, by group, by
-	// how much the autoscaler has decreased the size, minus the removals that takeDecrease has counted.
+	// named holds the names and provider IDs of the nodes that the autoscaler has asked to delete. decreased holds, by group,
+	// how many Machines drover may still remove because the autoscaler has decreased the size.
 	named     map[string]bool
 	decreased map[string]int
 	rpcs      map[string]int
@@ -76,7 +76,7 @@ func (j *checker) names(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return j.named[name] })
 }
 
-// check checks all invariants.
+// check checks all invariants of the simulated day, given the current Machines and pods.
 func (j *checker) check(machines []v1alpha1.Machine, pods []corev1.Pod) {
 	j.checkSizes(machines)
 	j.checkServers()

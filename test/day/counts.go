@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// counts holds how often drover did something.
+// counts holds how often drover was started, and how often it made each call to the API server.
 type counts struct {
 	starts atomic.Int64
 

@@ -47,8 +47,8 @@ func (w *World) healthOf(n *corev1.Node) *nodeHealth {
 	return h
 }
 
-// noteSilence moves the times of all Nodes forward by one step while the API server is down, so that the outage makes
-// no Node Unknown.
+// noteSilence moves the time of every Node's last report forward by one step. It is called while the API server is
+// down, so that the outage makes no Node Unknown.
 func (w *World) noteSilence() {
 	for _, h := range w.nodes {
 		h.reported = h.reported.Add(step)
@@ -80,7 +80,7 @@ func (w *World) stepNodes(nodes []corev1.Node) {
 	}
 }
 
-// report sets the Ready condition of a Node and the taints that belong to it.
+// report sets the Ready condition of a Node, and replaces its taint unreachable with the given taints.
 func (w *World) report(n *corev1.Node, status corev1.ConditionStatus, taints ...corev1.Taint) {
 	n = n.DeepCopy()
 	before := n.DeepCopy()

@@ -56,7 +56,7 @@ type pool struct {
 	least, most, now int
 }
 
-// pools are the pools of the cluster.
+// pools are the node groups of the cluster, each with its name, zone, minimum, maximum and initial size.
 var pools = []pool{{"pool-a", "zone-a", 1, 8, 2}, {"pool-b", "zone-b", 1, 8, 2}, {"pool-c", "zone-c", 1, 8, 2}}
 
 // hostsOfAZone is the number of physical hosts in a zone.

@@ -18,7 +18,7 @@ import (
 // podCPU is what a pod requests, in thousandths of a CPU. Two pods fit on a Node.
 const podCPU = 1500
 
-// load is the number of pods, by the hour of the day at which it begins. Two pods fit on a Node.
+// load is the number of pods, from the given hour of the day on. Two pods fit on a Node.
 var load = []struct{ hour, pods int }{{0, 6}, {6, 12}, {7, 18}, {8, 26}, {10, 32}, {12, 24}, {14, 32}, {17, 22}, {19, 30}, {20, 16}, {22, 6}, {24, 4}}
 
 // wanted returns the number of pods wanted now.

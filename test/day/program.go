@@ -24,7 +24,7 @@ type Connections struct {
 
 // Program is one drover process that was started.
 type Program struct {
-	// Groups is its gRPC service, which answers once Ready is closed.
+	// Groups is the gRPC service of the process. It answers once Ready is closed.
 	Groups grpc.ClientConnInterface
 	Ready  <-chan struct{}
 }
@@ -39,7 +39,7 @@ var errDead = errors.New("this process was killed")
 // errRefused is the error of a connection to an API server that is down.
 var errRefused = errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
 
-// process is one drover from its start to its end.
+// process is one run of drover, from its start to its end.
 type process struct {
 	stop    context.CancelFunc
 	killed  atomic.Bool
@@ -48,7 +48,7 @@ type process struct {
 	done chan struct{}
 }
 
-// restartAfter is the time from the end of a drover to the start of the next one.
+// restartAfter is the time from the end of one drover process to the start of the next.
 const restartAfter = 10 * time.Second
 
 // keepDrover starts drover, and starts it again each time it ends, until the world ends.
@@ -88,14 +88,15 @@ func (w *World) kill() {
 	<-p.done
 }
 
-// droverToKube carries a drover's calls to the API server.
+// droverToKube carries the calls of one drover process to the API server, unless the process was killed or the API
+// server is down.
 type droverToKube struct {
 	world   *World
 	process *process
 	next    http.RoundTripper
 }
 
-// RoundTrip sends a call and counts it.
+// RoundTrip counts a call and sends it. It returns an error when the process was killed or the API server is down.
 func (t *droverToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case t.process.killed.Load():
@@ -107,13 +108,13 @@ func (t *droverToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// droverToCloud carries a drover's calls to the cloud.
+// droverToCloud carries the calls of one drover process to the cloud, unless the process was killed.
 type droverToCloud struct {
 	process *process
 	next    http.RoundTripper
 }
 
-// RoundTrip sends a call.
+// RoundTrip sends a call. It returns an error when the process was killed.
 func (t *droverToCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.process.killed.Load() {
 		return nil, errDead
@@ -121,13 +122,14 @@ func (t *droverToCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// othersToKube carries the calls of the other clients to the same API server.
+// othersToKube carries the calls of the kubelets and of the autoscaler to the API server, unless the API server is
+// down.
 type othersToKube struct {
 	world *World
 	next  http.RoundTripper
 }
 
-// RoundTrip sends a call.
+// RoundTrip sends a call. It returns an error when the API server is down.
 func (t *othersToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.world.apiAway.Load() {
 		return nil, errRefused
@@ -138,7 +140,7 @@ func (t *othersToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 // toDrover carries the calls of the autoscaler to the running drover.
 type toDrover struct{ world *World }
 
-// Invoke sends a call.
+// Invoke sends a call of the autoscaler. It returns the status Unavailable when no drover process serves gRPC.
 func (t toDrover) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	p := t.world.drover.Load()
 	if p == nil || p.killed.Load() {

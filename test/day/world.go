@@ -116,7 +116,7 @@ func (w *World) runAutoscaler(ctx context.Context) {
 	}
 }
 
-// until makes time pass until a time of the day.
+// until makes time pass until the day has reached the given time.
 func (w *World) until(at time.Duration) {
 	w.Helper()
 	for w.time() < at && !w.Failed() {
@@ -124,7 +124,7 @@ func (w *World) until(at time.Duration) {
 	}
 }
 
-// within makes time pass until a condition holds, for limit at most.
+// within makes time pass until a condition holds. It fails the test when that takes longer than limit.
 func (w *World) within(limit time.Duration, what string, so func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit); !so(); w.step() {
@@ -155,7 +155,7 @@ func (w *World) step() {
 	w.checker.check(machines.Items, pods.Items)
 }
 
-// close stops everything and waits for it.
+// close stops everything in the world, and returns when all of it has ended.
 func (w *World) close() {
 	w.mu.Lock()
 	for _, g := range w.guests {

@@ -106,7 +106,7 @@ func (s *Shell) Try(ctx context.Context, id string) (output string, err error) {
 	cmd := exec.CommandContext(ctx, "sh", "-ec", replaceWords(block.Commands, s.Words))
 	cmd.Dir, cmd.WaitDelay = s.Dir, killedWait
 	cmd.Env = append([]string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + s.path, "KUBECONFIG=" + s.kubeconfig}, s.Env...)
-	// Child processes of the shell are killed with it.
+	// When the shell is killed, its child processes are killed with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	raw, err := cmd.CombinedOutput()
@@ -116,7 +116,7 @@ func (s *Shell) Try(ctx context.Context, id string) (output string, err error) {
 	return string(raw), nil
 }
 
-// find returns the block of that ID.
+// find returns the block with the given ID.
 func (s *Shell) find(id string) (Block, error) {
 	page, _, _ := strings.Cut(id, "#")
 	blocks, err := Read(s.root, page)

@@ -30,7 +30,7 @@ import (
 
 const (
 	rolling = "rolling"
-	// settles is how long what Kubernetes shows of the group and what the cloud shows may differ while the group's size changes.
+	// settles is how long the numbers of Machines and servers may lag behind a change of the group's size.
 	settles = 5 * time.Second
 )
 
@@ -101,7 +101,8 @@ func nothingIsLeft(t *testing.T, s *sandbox.Sandbox) {
 	})
 }
 
-// plansAreServed reads the plans of the rollout from the running drover, and computes them again.
+// plansAreServed reads the plans of the rollout from the running drover. It checks that drover's decision is the same
+// when each plan is computed again.
 func plansAreServed(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	url := "http://" + s.MetricsAddress() + "/plans?group=MachineDeployment/" + metav1.NamespaceSystem + "/" + rolling
@@ -263,8 +264,8 @@ func (w *watcher) count(l *look, m *v1alpha1.Machine) {
 	}
 }
 
-// note checks an observation of the group against the rules. Sizes may change during the observation, so the floor is
-// the smallest size of the last seconds, and the ceiling follows from the largest one.
+// note checks an observation of the group against the rules. Machines and servers follow a new size only after some
+// time, so the rules use the smallest and the largest size of the last seconds.
 func (w *watcher) note(now look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -290,7 +291,7 @@ func (w *watcher) note(now look) {
 	}
 }
 
-// until waits for an observation for which reached returns true.
+// until returns a check that succeeds when reached returns true for the last observation of the group.
 func (w *watcher) until(what string, reached func(look) bool) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		w.mu.Lock()

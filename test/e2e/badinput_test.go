@@ -56,7 +56,8 @@ func containsAll(text string, parts []string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
 }
 
-// deploymentSays returns what is missing until the deployment has the expected condition.
+// deploymentSays returns an empty text when the deployment has the expected condition, and otherwise a text that
+// describes the expected and the actual conditions.
 func (b badGroup) deploymentSays(ctx context.Context, s *sandbox.Sandbox) (string, error) {
 	var d v1alpha1.MachineDeployment
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: b.name}, &d); err != nil {
@@ -70,8 +71,8 @@ func (b badGroup) deploymentSays(ctx context.Context, s *sandbox.Sandbox) (strin
 	return fmt.Sprintf("condition %s False for %s that says %q; there is %+v", b.condition, b.reason, b.says, d.Status.Conditions), nil
 }
 
-// machineSays returns what is missing until the group's Machine has the expected condition and there is an Event about
-// it.
+// machineSays returns an empty text when the status of the group's Machine has the expected error and there is a
+// warning Event about it. Otherwise it returns a text that says what is missing.
 func (b badGroup) machineSays(ctx context.Context, s *sandbox.Sandbox) (string, error) {
 	var machines v1alpha1.MachineList
 	if err := s.Client.List(ctx, &machines, client.MatchingLabels{"group": b.name}); err != nil {
@@ -201,8 +202,8 @@ func goodGroupWorks(t *testing.T, s *sandbox.Sandbox, d *scenario.Demo) {
 }
 
 // deleteAll deletes every group together with its sets and Machines. It does not rely on the garbage collector, which
-// discovers new kinds only every 30 s. The Machine with the refused credentials would wait for better ones, because
-// drover cannot query the cloud, so its deletion is forced.
+// discovers new kinds only every 30 s. It forces the deletion of the Machine whose credentials are refused: drover
+// cannot query the cloud with them, and would wait for valid ones.
 func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 	kubectl := func(args ...string) {
 		t.Helper()

@@ -26,13 +26,14 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// otherClouds is the prefix of the names of the fixtures for other clouds.
+// otherClouds is the prefix of the names of the fixtures for clouds other than OpenStack.
 const otherClouds = "other-"
 
 // bootstrapRole is the ClusterRole that lets a holder of a bootstrap token request a kubelet's certificate.
 const bootstrapRole = "system:node-bootstrapper"
 
-// takenOver is a fixture, which is an object of another cluster, that the test creates in the sandbox.
+// takenOver is an object from a fixture. The test creates it in the sandbox, as if drover took it over from another
+// cluster.
 type takenOver struct {
 	file string
 	// variant is a part of the object's name: the writer of the user data, or the operating system.
@@ -161,7 +162,7 @@ func (w *foreign) create(t *testing.T, f *takenOver) {
 	}
 }
 
-// machine returns the only Machine of a fixture, or what is missing.
+// machine returns the only Machine of a fixture. If there is not exactly one, missing says how many there are.
 func (w *foreign) machine(ctx context.Context, f *takenOver) (m v1alpha1.Machine, missing string, err error) {
 	var list v1alpha1.MachineList
 	if err := w.s.Client.List(ctx, &list, client.InNamespace(f.object.GetNamespace())); err != nil {

@@ -28,10 +28,10 @@ type badGroup struct {
 	// The deployment's condition of the type condition must be False with this reason, and its message must name the error.
 	condition, reason string
 	says              []string
-	// onMachine reports whether the group's Machine must have the condition too, with a warning
-	// Event.
+	// onMachine reports whether the group's Machine must report the error, like the deployment, in its status and in a
+	// warning Event.
 	onMachine bool
-	// listed reports whether drover must list the node group nevertheless.
+	// listed reports whether drover must list the node group for the autoscaler although the group cannot work.
 	listed bool
 }
 

@@ -158,7 +158,7 @@ func watchUsable(t *testing.T, s *sandbox.Sandbox) *sandbox.UsableNodes {
 	return usable
 }
 
-// neverFewer fails the test when one of these counts was smaller than wanted.
+// neverFewer fails the test when any of the counts of usable nodes was smaller than wanted.
 func neverFewer(t *testing.T, usable *sandbox.UsableNodes, want int) {
 	t.Helper()
 	if fewest, looks := usable.Fewest(); fewest < want || looks == 0 {

@@ -100,8 +100,8 @@ func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 	t.Run("a server that is deleted in the cloud is replaced, and its Node and ports are deleted", func(t *testing.T) {
 		_, server := onlyMember(t, s, flatcar.name)
 		s.Cloud.DeleteServer(server.ID)
-		// drover lists the cloud's resources once a minute, and far more often while it creates something. So a third group
-		// makes it notice the deletion soon.
+		// drover lists the cloud's resources once a minute, and far more often while it creates something. So the creation
+		// of a third group makes drover notice the deleted server soon.
 		third := badGroup{name: "third", replicas: "1"}
 		apply(t, s, third.name, third.manifest(t, d))
 		eventually(t, func(ctx context.Context) (string, error) {

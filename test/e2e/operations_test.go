@@ -46,8 +46,8 @@ func (h herd) serverIDs() (out []string) {
 // calls returns the number of requests to create a server, and the number of requests to delete anything.
 func (h herd) calls() (made, deleted int) { return h.s.Cloud.CallCount("POST /servers"), h.deletes() }
 
-// uncalled fails the test when a server was created or anything was deleted in the cloud since an earlier call of calls,
-// which returned made and deleted.
+// uncalled fails the test when the cloud has received requests to create a server or to delete anything in addition to
+// the given numbers of requests.
 func (h herd) uncalled(made, deleted int) {
 	h.Helper()
 	if m, d := h.calls(); m != made || d != deleted {

@@ -117,7 +117,8 @@ func isOutOfService(n *corev1.Node) bool {
 	return false
 }
 
-// hasReason returns what is missing until the Machine's condition has the reason.
+// hasReason returns an empty text when the Machine's condition has the reason, and otherwise a text that describes the
+// wanted and the actual conditions.
 func hasReason(ctx context.Context, s *sandbox.Sandbox, machine v1alpha1.Machine, condition, reason string) (string, error) {
 	var m v1alpha1.Machine
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(&machine), &m); err != nil {

@@ -24,8 +24,8 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		r.balanced(3, 0)
 		r.kubectl("apply", "--server-side", "-f", manifests+"/rbac/status.yaml", "-f", manifests+"/machine-controller/status.yaml")
 		r.install()
-		// The sandbox's drover runs outside of the cluster: the pods of this deployment would only delay the drains of
-		// their nodes.
+		// The sandbox runs drover outside of the cluster and does not need this Deployment. Its pods would only delay
+		// the drains of their nodes.
 		r.kubectl("-n", sandbox.Namespace, "delete", "deployment", "drover")
 		r.kubectl("-n", metav1.NamespaceSystem, "scale", "machinedeployment", r.group, "--replicas=4")
 		r.balanced(4, 0)
@@ -94,8 +94,9 @@ func (r *roundTrip) back() (deleted v1alpha1.Machine) {
 	return ours
 }
 
-// forthAgain starts drover after machine-controller has ended. Two ports and two floating IPs have no server: one of each
-// belongs to a deleted Machine, the other was created by drover for a server that machine-controller then created itself.
+// forthAgain starts drover after machine-controller has ended. Two ports and two floating IPs have no server then. One
+// port and one floating IP belong to a deleted Machine. drover created the others for a Machine whose server
+// machine-controller then created itself.
 func (r *roundTrip) forthAgain() {
 	made, deleted := r.calls()
 	// Without the lease of the killed process, the new process need not wait until that lease expires.
@@ -109,8 +110,8 @@ func (r *roundTrip) forthAgain() {
 	}
 }
 
-// leaves makes the simulated machine-controller delete the deployment and the servers. Afterwards only a port and a floating IP are
-// left, with the owner tag of the Machine of.
+// leaves makes the simulated machine-controller delete the deployment and its servers. It checks that afterwards only a port and a
+// floating IP are left, both with drover's owner tag of the given Machine.
 func (r *roundTrip) leaves(of v1alpha1.Machine) {
 	manager := r.login(machinecontroller.ManagerAccount)
 	r.runs(func(ctx context.Context) { machinecontroller.RunManager(ctx, manager, metav1.NamespaceSystem) })
@@ -146,8 +147,8 @@ func (r *roundTrip) byMaker() (first, theirs, ours v1alpha1.Machine) {
 	return made[0], made[1], ours
 }
 
-// midway waits until drover is in the middle of both the scale-up and the removal: it has requested one of two servers
-// and created both ports, and the Machine is being deleted.
+// midway waits until drover is in the middle of both the scale-up and the removal: it has requested one of two new
+// servers, the ports of both exist, and the Machine to be removed is being deleted.
 func (r *roundTrip) midway(made int, leaving v1alpha1.Machine) {
 	r.Helper()
 	eventually(r.T, func(ctx context.Context) (string, error) {

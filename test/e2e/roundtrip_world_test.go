@@ -40,7 +40,7 @@ type roundTrip struct {
 	herd
 	// manifest is the manifest with which the deployment was created.
 	manifest *unstructured.Unstructured
-	// predecessor is machine-controller. The function stopped stops it.
+	// predecessor is the simulated machine-controller, and stopped is the function that stops it.
 	predecessor *machinecontroller.Controller
 	stopped     func()
 }
@@ -127,7 +127,7 @@ func (r *roundTrip) handOver() {
 	}
 }
 
-// runs runs program until the returned function is called.
+// runs starts a program, which runs until the returned function is called.
 func (r *roundTrip) runs(program func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -206,8 +206,8 @@ func (r *roundTrip) balanced(want, spare int) {
 	})
 }
 
-// unmarked returns what is missing when a server has no Machine, or its Machine has no finalizers. It returns an empty
-// text when nothing is missing.
+// unmarked names a server without a Machine, or a Machine that has a server but not drover's finalizers. The text is
+// empty when there is neither.
 func (r *roundTrip) unmarked(all map[types.UID]v1alpha1.Machine) string {
 	for _, server := range r.s.Cloud.Servers() {
 		m, ok := all[types.UID(server.Metadata["machine-uid"])]
@@ -221,7 +221,7 @@ func (r *roundTrip) unmarked(all map[types.UID]v1alpha1.Machine) string {
 	return ""
 }
 
-// takenOver waits until every server has drover's owner tag, and every Machine its server's ID.
+// takenOver waits until every server has drover's owner tag, and the provider ID of its Machine names the server.
 func (r *roundTrip) takenOver() {
 	r.Helper()
 	eventually(r.T, func(ctx context.Context) (string, error) {

@@ -21,19 +21,19 @@ import (
 // bypass is a patch with the annotation that allows changes of a Machine's spec.
 const bypass = `"metadata":{"annotations":{"` + v1alpha1.AnnotationBypassImmutable + `":"true"}}`
 
-// forge returns the function of an attempt that creates a Machine with a changed spec or metadata.
+// forge returns a function that makes an attempt by creating a Machine with a changed spec or metadata.
 func forge(change func(*world, *v1alpha1.Machine)) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		return w.machine(a.key(), func(m *v1alpha1.Machine) { change(w, m) })
 	}
 }
 
-// alter returns the function of an attempt that patches the Machine that was created for this attempt.
+// alter returns a function that makes an attempt by patching the Machine that was created for the attempt.
 func alter(body func(*world) string) func(*world, attempt) error {
 	return func(w *world, a attempt) error { return w.patch(w.target(a), body(w)) }
 }
 
-// names returns a change that sets the Machine's provider ID to that of a server.
+// names returns a function that changes a Machine: it sets the Machine's provider ID to the provider ID of a server.
 func names(server func(*world) string) func(*world, *v1alpha1.Machine) {
 	return func(w *world, m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///" + server(w)) }
 }
@@ -164,7 +164,7 @@ func groupAttempts() []attempt {
 	}
 }
 
-// template returns the function of an attempt that creates a deployment of one Machine with a changed template.
+// template returns a function that makes an attempt by creating a deployment of one Machine with a changed template.
 func template(change func(*world, *v1alpha1.MachineTemplateSpec)) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		d := w.base.DeepCopy()

@@ -39,7 +39,7 @@ const (
 	auditLabel = "node-restriction.kubernetes.io/" + audit
 	// audited is the key under which the state of the taint and of the label is recorded and compared.
 	audited = "what an administrator put on the author's Node"
-	// nobody is the UID of no Machine.
+	// nobody is a UID that no Machine has.
 	nobody = "11111111-0000-4000-8000-000000000001"
 )
 
@@ -47,8 +47,8 @@ const (
 // before the attempts.
 type bystanders struct {
 	session *member.Session
-	// IDs of servers. controlPlane and byHand have a Node each but no Machine. cloned belongs to another cluster. orphaned
-	// has lost its Machine.
+	// controlPlane, byHand, cloned and orphaned are IDs of servers. controlPlane and byHand have a Node each but no
+	// Machine. cloned belongs to another cluster. The Machine of orphaned does not exist any more.
 	controlPlane, byHand, cloned, orphaned string
 	volume, port, floatingIP               string
 	was                                    map[string]string

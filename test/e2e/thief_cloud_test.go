@@ -27,7 +27,8 @@ func mallory(endpoint string) map[string]any {
 	}
 }
 
-// at returns the function of an attempt that creates a Machine in the attacker's cloud with the named misbehaviour.
+// at returns a function that makes an attempt by creating a Machine in the attacker's cloud with the given
+// misbehaviour.
 func at(behaviour string) func(*world, attempt) error {
 	return forge(func(w *world, m *v1alpha1.Machine) { cloudSpec(&m.Spec, mallory(w.enemy.keystone(behaviour))) })
 }
@@ -58,8 +59,8 @@ func cloudAttempts() []attempt {
 	}
 }
 
-// liar returns the function of an attempt that creates a Machine, about whose server the attacker's cloud lies. name
-// returns the name of that server. An empty name means the Machine's own server.
+// liar returns a function that makes an attempt by creating a Machine, and makes the attacker's cloud lie about a
+// server. name returns the name of that server. An empty name means the Machine's own server.
 func liar(name func(*world) string, about func(*world) lie) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		l, server := about(w), name(w)
@@ -102,7 +103,7 @@ func nodeClaimAttempts() []attempt {
 }
 
 // addressOfAnother makes the attacker's own Node join with the bootstrap token from the user data that his cloud
-// received. It then requests a serving certificate for addresses that his cloud lists.
+// received. The kubelet of this Node then requests a serving certificate for addresses that his cloud lists.
 func addressOfAnother(w *world, a attempt) error {
 	own := func(*world) string { return "" }
 	if err := liar(own, func(w *world) lie { return lie{address: w.victimAddress()} })(w, a); err != nil {

@@ -36,9 +36,10 @@ const (
 type lie struct {
 	// server is the name of the server that the lie is about.
 	server string
-	// id and address replace those of the server. Each of them stays as it is when the field is empty.
+	// id and address replace the ID and the address of the server. If a field is empty, the answer keeps the true
+	// value.
 	id, address string
-	// project replaces the ID of the project. The ID stays as it is when the field is empty.
+	// project replaces the ID of the project. If project is empty, the answer keeps the true ID.
 	project string
 	// deleted reports whether the server is listed as DELETED.
 	deleted bool
@@ -140,10 +141,10 @@ func (e *enemy) at(behaviour string) string {
 	return e.urls[behaviour]
 }
 
-// keystone returns the identity endpoint of a misbehaviour.
+// keystone returns the identity endpoint of the cloud with the given misbehaviour.
 func (e *enemy) keystone(behaviour string) string { return e.at(behaviour) + "/identity/v3" }
 
-// tell sets what the cloud of a misbehaviour lies about from now on.
+// tell sets what the cloud with the given misbehaviour lies about from now on.
 func (e *enemy) tell(behaviour string, l lie) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,7 +242,8 @@ func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour strin
 	if body, err = io.ReadAll(answer.Body); err != nil {
 		return
 	}
-	// The swaps are computed again, because this call may have created the server to lie about.
+	// The replacements are computed again, because the forwarded request may have created the server about which the
+	// cloud lies.
 	for truth, lie := range e.swaps(behaviour) {
 		body = bytes.ReplaceAll(body, []byte(truth), []byte(lie))
 	}
@@ -256,7 +258,8 @@ func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour strin
 	_, _ = w.Write(e.misled(behaviour, body))
 }
 
-// misled makes the changes to an answer that swaps cannot express.
+// misled replaces the URLs in an answer, for some misbehaviours with wrong URLs. It also shows all ACTIVE servers as
+// DELETED if the lie says so.
 func (e *enemy) misled(behaviour string, body []byte) []byte {
 	base := e.at(behaviour)
 	switch {
@@ -299,7 +302,8 @@ func (e *enemy) endless(base string) []byte {
 	return out.Bytes()
 }
 
-// swaps returns the text replacements in the answers of a misbehaviour: the true text, and the false text in its place.
+// swaps returns what is replaced in the answers of the cloud with the given misbehaviour: each true text, with the
+// false text that takes its place.
 func (e *enemy) swaps(behaviour string) map[string]string {
 	e.mu.Lock()
 	l := e.lies[behaviour]

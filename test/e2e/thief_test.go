@@ -231,8 +231,8 @@ func (w *world) clears() {
 	})
 }
 
-// keptSecrets fails the test for each request of drover to a forbidden address, and for each that holds a secret other
-// than the attackers' own.
+// keptSecrets fails the test for each request that drover sent to a forbidden address, and for each request that
+// contains a secret other than the attackers' own.
 func (w *world) keptSecrets() {
 	w.Helper()
 	e := w.enemy

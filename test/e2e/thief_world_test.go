@@ -52,7 +52,7 @@ type world struct {
 	others bystanders
 	base   *v1alpha1.MachineDeployment
 
-	// made holds the Machines that the author has created, by the name of the Machine, which contains that of its attempt.
+	// made holds the Machines that the author has created, by name. A Machine's name contains the key of its attempt.
 	made map[string]*v1alpha1.Machine
 	// forged holds the names of the certificate requests that must not be approved.
 	forged map[string]bool
@@ -191,7 +191,7 @@ func (w *world) settle() {
 	w.others.remember(w)
 }
 
-// isUsable returns what is missing until a Machine's Node is usable. It is empty when the Node is usable.
+// isUsable returns an empty text when a Machine's Node is usable, and otherwise a text that names the Machine.
 func (w *world) isUsable(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	var n corev1.Node
 	err := w.s.Client.Get(ctx, client.ObjectKey{Name: m.ServerName()}, &n)

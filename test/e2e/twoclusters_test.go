@@ -208,8 +208,8 @@ func (d divided) resize(replicas int) {
 	}
 }
 
-// loses stops the API server of a cluster for a while, and calls meanwhile after the stop. It fails the test when a
-// server is created or deleted during the outage, or a Machine is deleted.
+// loses stops the API server of a cluster, calls the function meanwhile, and starts the API server again after a while.
+// It fails the test when a server was created or deleted during the outage, or a Machine was deleted.
 func (d divided) loses(cluster *kube.Cluster, meanwhile func()) {
 	d.Helper()
 	servers, machines := d.servers(), d.machines()

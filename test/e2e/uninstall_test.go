@@ -75,7 +75,7 @@ func (h herd) begin() {
 	h.usable(2)
 }
 
-// in returns the herd for use inside a subtest.
+// in returns the herd (the sandbox with its group) for use inside a subtest.
 func (h herd) in(t *testing.T) herd { return herd{t, h.s, h.group, h.shell} }
 
 func (h herd) kubectl(args ...string) string {
@@ -107,7 +107,7 @@ func (h herd) machines(ctx context.Context) (map[types.UID]v1alpha1.Machine, err
 	return out, nil
 }
 
-// usable waits until the number of Machines with usable nodes is want.
+// usable waits until the number of Machines with usable nodes equals want.
 func (h herd) usable(want int) {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -180,8 +180,8 @@ func (h herd) stays(was kept) {
 	}
 }
 
-// differs returns which recorded Machine, Node or server was drained or deleted, or an empty text. When no Machines are
-// recorded, their CRD may be gone.
+// differs returns which recorded Machine, Node or server was drained or deleted, or an empty text. If no Machines were
+// recorded, it ignores an error of their list, because their CRD may be gone.
 func (h herd) differs(was kept) string {
 	all, err := h.machines(h.Context())
 	if err != nil && len(was.machines) > 0 {

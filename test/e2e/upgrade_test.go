@@ -145,7 +145,7 @@ func (h herd) rests() {
 }
 
 // untouched fails the test when a Machine, its server or its node has changed, or when the number of servers created so
-// far is not made.
+// far is not the expected one.
 func (h herd) untouched(was kept, made int) {
 	h.Helper()
 	if wrong := h.differs(was); wrong != "" {
@@ -187,8 +187,8 @@ func (h herd) olderWriter() (stop func() (writes int)) {
 	}
 }
 
-// writePruned writes each object of a kind without the fields that schema lacks. It returns how many writes were
-// accepted.
+// writePruned writes each object of a kind without the fields that the given schema lacks. It returns how many writes
+// were accepted.
 func writePruned(ctx context.Context, c client.Client, kind string, schema *structuralschema.Structural) (writes int) {
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))

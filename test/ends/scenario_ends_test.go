@@ -180,7 +180,8 @@ func (w *world) usage() usage {
 	return h
 }
 
-// times lists metrics in seconds that are not durations: the age of something, and the time until something.
+// times lists the metrics whose unit is seconds but which do not measure durations: the age of something, and the time
+// until something.
 var times = []string{"drover_openstack_inventory_age_seconds", "drover_openstack_rest_seconds"}
 
 // checkDurations fails the test unless every metric that measures durations is a histogram.
@@ -217,7 +218,8 @@ func placeOf(r *runtime.MemProfileRecord) (place string, ours bool) {
 	return b.String(), true
 }
 
-// grown returns the places whose memory has grown by more than 16 KiB.
+// grown returns the places in the code whose allocated memory has grown by more than 16 KiB since an earlier
+// measurement.
 func (h usage) grown(before usage) string {
 	var b strings.Builder
 	for place, bytes := range h.places {

@@ -38,7 +38,8 @@ func TestWhatOtherProgramsDoToTheSizeThatTheAutoscalerHasSet(t *testing.T) {
 	}{
 		"helm-client": {step{4, 3, false}, []string{"--server-side=false"}},
 		"helm-raised": {step{6, 6, false}, []string{"--server-side=false"}},
-		// The size is 0 because Helm removes the field. drover's controller would restore the last size, but does not run in this test.
+		// The size is 0 because Helm removes spec.replicas. drover's controller would restore the last size, but it does not run in
+		// this test.
 		"helm-dropped": {step{-1, 0, false}, []string{"--server-side=false"}},
 		"helm-server":  {step{4, 3, true}, []string{"--server-side=true"}},
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
@@ -68,7 +69,8 @@ func (w *world) flux(name string, s step, rules ...jsondiff.IgnoreRule) {
 	w.scales(name, 3)
 	again := w.parse(manifest(name, s.replicas))
 	if s.replicas < 0 {
-		// The manifest must look as if it never had a size. Otherwise the apply would remove the field.
+		// Flux's field manager must not own spec.replicas. Otherwise the next apply, which does not name the field,
+		// would remove it.
 		w.dropSize(name, "kustomize-controller")
 	}
 	change, _, _, err := m.Diff(w.Context(), again.DeepCopy(), ssa.DiffOptions{DriftIgnoreRules: rules})

@@ -47,7 +47,8 @@ func (w *world) in(t *testing.T) *world { return &world{t, w.kube, w.client} }
 
 var kind = schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "MachineDeployment"}
 
-// manifest returns the manifest of a node group as a user writes it. Negative replicas mean that it has no size.
+// manifest returns the manifest of a node group as a user writes it. If replicas is negative, the manifest names no
+// size.
 func manifest(name string, replicas int) string {
 	size := ""
 	if replicas >= 0 {

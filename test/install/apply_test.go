@@ -21,7 +21,8 @@ func tried(t *testing.T, manifests string) {
 	if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The CRDs exist already: deploy.Apply has applied them with the same field manager.
+	// The CRDs exist already, so their dry run is an update. deploy.Apply has applied them with the same field manager
+	// as this kubectl.
 	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "-f", path); err != nil {
 		t.Error(err)
 	}

@@ -41,7 +41,7 @@ func explained(err error) error {
 	return err
 }
 
-// runHelm runs Helm and returns its output. Helm uses the cluster on, unless on is nil.
+// runHelm runs Helm and returns its output. Helm uses the given cluster. If that is nil, Helm uses no cluster.
 func runHelm(ctx context.Context, dir string, on *kube.Cluster, args ...string) (string, error) {
 	binary, err := helmBinary()
 	if err != nil {
@@ -68,7 +68,7 @@ func helm(t *testing.T, on *kube.Cluster, args ...string) string {
 	return out
 }
 
-// image holds the values without which the chart is refused.
+// image holds the values without which Helm cannot render the chart.
 var image = []string{"--set=image.repository=drover", "--set=image.tag=latest"}
 
 // template returns the rendered chart with these values.

@@ -160,8 +160,8 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 	}
 }
 
-// TestEveryVariantOfTheChartUsesOnlyExistingFlags checks that the documentation of drover's flags has each flag in the
-// arguments of every variant.
+// TestEveryVariantOfTheChartUsesOnlyExistingFlags checks that the documentation of drover's flags lists every flag that
+// a variant of the chart sets.
 func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {

@@ -32,7 +32,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The API server creates that namespace too, but at some later time.
+	// The API server also creates the namespace kube-public, but at some later time.
 	public := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespacePublic}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, public, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the namespace %s: %w", public.Name, err)

@@ -22,7 +22,7 @@ func Binaries(ctx context.Context, log io.Writer) (dir string, err error) {
 	return binaries(ctx, log, Options{Components: All()}.binaries())
 }
 
-// binaries is like Binaries, for a caller that needs only the named binaries.
+// binaries returns a folder that holds the named binaries. It builds them first if they are missing, as Binaries does.
 func binaries(ctx context.Context, log io.Writer, names []string) (string, error) {
 	if assets := os.Getenv(assetsVariable); assets != "" {
 		return assets, checkAssets(assets, names)

@@ -108,8 +108,8 @@ func (b build) done() bool {
 	return err == nil
 }
 
-// run builds into a folder of another name and renames it when it is complete. The caller holds the lock, so that run
-// may remove what an interrupted build left.
+// run builds into a folder with a temporary name, and renames the folder when the build is complete. The caller holds
+// the lock, so run may remove what an interrupted build has left.
 func (b build) run(ctx context.Context, log io.Writer) error {
 	part := b.dir + ".part"
 	if err := os.RemoveAll(part); err != nil {

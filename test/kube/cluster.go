@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// attempts is how often Start tries other ports when another process took one.
+	// attempts is how often Start tries to start a cluster. It tries again, with other ports, when another process has
+	// taken a port.
 	attempts = 3
 
 	administrator = "drover-test-admin"
@@ -45,8 +46,7 @@ type Cluster struct {
 	stop          sync.Once
 }
 
-// EtcdURL returns the URL at which etcd serves its clients, without TLS. The JSON gateway has the
-// same URL.
+// EtcdURL returns the URL at which etcd serves its clients, without TLS. etcd's JSON gateway has the same URL.
 func (c *Cluster) EtcdURL() string { return "http://" + local(c.ports.etcdClient) }
 
 // Start starts a cluster and returns when all its components serve. ctx limits only the start; the
@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 }
 
-// start tries once, and leaves nothing behind when it fails.
+// start tries once to start a cluster, and leaves nothing behind when that fails.
 func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
 	dir, release, err := OwnFolder(o.Dir, tempPattern)
 	if err != nil {
@@ -162,8 +162,9 @@ func (c *Cluster) Stop() {
 	})
 }
 
-// stopClients ends everything but etcd and the API server, and returns these two processes. The
-// clients end first, so that none logs that its server is gone. They end within 0.1 s of SIGTERM.
+// stopClients ends everything but etcd and the API server, and returns these two processes. The other components are
+// clients of the API server. They end first, so that none logs that the API server is gone, and within 0.1 s of
+// SIGTERM.
 func (c *Cluster) stopClients() (core []*process) {
 	n := min(coreProcesses, len(c.processes))
 	for _, p := range c.processes[n:] {

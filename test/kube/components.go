@@ -71,7 +71,7 @@ func (c *Cluster) startCore(ctx context.Context, o Options) error {
 	return c.await(ctx, apiServer, "be ready", c.apiServerReady())
 }
 
-// startComponents starts the other components concurrently.
+// startComponents starts the optional components concurrently, and waits until all of them listen.
 func (c *Cluster) startComponents(ctx context.Context, o Options) error {
 	if len(o.Components) > 0 {
 		writeLine(o.Log, "control plane: starting %s", strings.Trim(fmt.Sprint(o.Components), "[]"))

@@ -13,10 +13,11 @@ const (
 	ownerFile   = "owner"
 )
 
-// OwnFolder creates a folder for a caller, which removes it at the end. The folder is wanted, which must be empty if it
-// exists. If wanted is "", it is a new folder under the system's temporary folder, and its name begins with prefix. The
-// folder's owner file is locked until release is called or the process ends. A temporary folder whose owner file is not
-// locked belongs to a process that was killed; the next call with the same prefix removes it.
+// OwnFolder creates a folder for a caller, which removes it at the end. wanted is the path of the folder, which must be
+// empty if it exists. If wanted is "", OwnFolder creates a new folder under the system's temporary folder, with a name
+// that begins with prefix. The folder's owner file is locked until release is called or the process ends. A temporary
+// folder whose owner file is not locked belongs to a process that was killed; the next call with the same prefix
+// removes it.
 func OwnFolder(wanted, prefix string) (dir string, release func(), err error) {
 	if wanted == "" {
 		sweep(os.TempDir(), prefix)

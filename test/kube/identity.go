@@ -39,8 +39,8 @@ func (c *Cluster) ConfigForNobody() *rest.Config {
 	return &rest.Config{Host: c.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
 }
 
-// WriteKubeconfig writes a configuration that one of a Cluster's methods returned to a file that
-// kubectl and drover can read.
+// WriteKubeconfig writes a client configuration to a file that kubectl and drover can read. The configuration must come
+// from one of a Cluster's methods.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	if err := clientcmd.WriteToFile(kubeconfig(config), path); err != nil {
 		return fmt.Errorf("writing the kubeconfig %s: %w", path, err)

@@ -22,7 +22,7 @@ const (
 	Kwok Component = "kwok"
 )
 
-// The parts that always start, and the client kubectl.
+// The binaries of the two components that always start, and of the client kubectl.
 const (
 	etcd      = "etcd"
 	apiServer = "kube-apiserver"

@@ -85,8 +85,8 @@ func (a *authority) sign(leaf *x509.Certificate) (cert, key []byte, err error) {
 	return certPEM(der), key, err
 }
 
-// writePKI writes the files that the components' flags name: the authority, the
-// API server's certificate, the front proxy's, and the service accounts' key.
+// writePKI writes the files that the components' flags name: the certificates of the authority, the API server and the
+// front proxy, and the key of the service accounts.
 func (a *authority) writePKI(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

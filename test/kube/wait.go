@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// startTimeout is long enough for a machine that is also busy with other work.
+	// startTimeout is how long a component may take until it is ready. It is long enough for a machine that is also
+	// busy with other work.
 	startTimeout = 2 * time.Minute
 	probeEvery   = 50 * time.Millisecond
 	probeTimeout = 2 * time.Second
 )
 
-// probe checks a condition once. Nil means that the condition holds.
+// probe checks a condition once. It returns nil when the condition holds.
 type probe func(ctx context.Context) error
 
-// await repeats a probe until it holds, a component has ended, or time is up.
+// await repeats a probe until the probe returns nil, a component has ended, or time is up.
 func (c *Cluster) await(ctx context.Context, component, what string, look probe) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not within %s", startTimeout))
 	defer cancel()

@@ -15,7 +15,7 @@ const defaultMaxPods = 110
 
 var defaultEviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
 
-// evictionResources maps an eviction signal to the resource that it reserves.
+// evictionResources maps the signal of an eviction threshold to the resource from which the threshold reserves a part.
 var evictionResources = map[string]corev1.ResourceName{
 	"memory.available": corev1.ResourceMemory,
 	"nodefs.available": corev1.ResourceEphemeralStorage,

@@ -140,7 +140,8 @@ func (n *node) restart(ctx context.Context) error {
 	return n.register(ctx)
 }
 
-// settled reports whether only heartbeats are left to do.
+// settled reports whether the Node is Ready and has the addresses that it needs, so that only heartbeats are left to
+// do.
 func (n *node) settled() bool { return n.ready && n.addressed() && !n.reported.IsZero() }
 
 // addressed reports whether the node has the addresses for a serving certificate, or does not need any.

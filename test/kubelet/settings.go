@@ -166,7 +166,8 @@ func kubeletVersion(boot *Boot) (string, error) {
 	return "", fmt.Errorf("installing the kubelet: no file of the user data says which version")
 }
 
-// firstMatch returns the first group of the match in the first matching file, by path; empty when no file matches.
+// firstMatch searches the files in the order of their paths, and returns the first capture group of the first match. It
+// returns an empty text when no file matches.
 func firstMatch(boot *Boot, mark *regexp.Regexp) string {
 	for _, path := range slices.Sorted(maps.Keys(boot.Files)) {
 		if m := mark.FindStringSubmatch(boot.Files[path]); m != nil {

@@ -109,8 +109,8 @@ func (c *Controller) pass(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// held adds the finalizer that makes the garbage collector wait for dependents. added reports whether the
-// finalizer was missing.
+// held adds the finalizer foregroundDeletion to an object, so that the garbage collector deletes the object only after
+// its dependents. added reports whether the finalizer was missing.
 func (c *Controller) held(ctx context.Context, o metav1.Object) (added bool, err error) {
 	if slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
 		return false, nil
@@ -167,7 +167,7 @@ func noteSize(s *MachineSet) {
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, surgeNote, strconv.Itoa(int(*s.Spec.Replicas)+1))
 }
 
-// sameTemplate compares two templates without the label that holds the hash.
+// sameTemplate reports whether two templates are equal except for the label that holds the template's hash.
 func sameTemplate(a, b *MachineTemplate) bool {
 	text := func(t *MachineTemplate) string {
 		labels := map[string]string{}
@@ -246,7 +246,7 @@ func (c *Controller) set(ctx context.Context, s *MachineSet, machines []*Machine
 	return c.setStatus(ctx, s, own)
 }
 
-// rank is the priority of a Machine for deletion.
+// rank returns a Machine's place in the order of deletion. Machines with a lower rank are deleted first.
 func rank(m *Machine) int {
 	if m.Annotations[deleteFirst] != "" {
 		return 0

@@ -222,8 +222,8 @@ func Template(name, kubelet string, providerSpec json.RawMessage) MachineTemplat
 	return t
 }
 
-// Rename writes another Machine's UID into a server's metadata. Servers have such an unknown UID when a cluster was
-// restored and its objects have new UIDs.
+// Rename replaces the Machine's UID in a server's metadata. A restored cluster has servers whose metadata contains the
+// UID of no existing Machine, because its objects have new UIDs.
 func (p *Past) Rename(ctx context.Context, server, uid string) error {
 	_, err := servers.UpdateMetadata(ctx, p.cloud.compute, server, servers.MetadataOpts{machineUID: uid}).Extract()
 	if err != nil {

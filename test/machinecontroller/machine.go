@@ -93,8 +93,8 @@ func (c *Controller) ensure(ctx context.Context, m *Machine, sets []*MachineSet)
 	return c.matchNode(ctx, m, server.ID)
 }
 
-// create writes the finalizers and then creates the server. With a floating IP, the floating IP's finalizer is written
-// first.
+// create writes the Machine with its finalizers, including that of the floating IP if the spec asks for one, and then
+// creates the server.
 func (c *Controller) create(ctx context.Context, m *Machine, cloud *cloud, sets []*MachineSet) error {
 	owner := slices.IndexFunc(sets, func(s *MachineSet) bool { return metav1.IsControlledBy(m, s) })
 	if owner < 0 || metav1.GetControllerOf(sets[owner]) == nil {

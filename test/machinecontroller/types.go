@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Machine is the kind as machine-controller declares it: spec.metadata is a whole ObjectMeta.
+// Machine is the Go type of machine-controller's kind Machine. Unlike in drover's own type, spec.metadata is a whole
+// ObjectMeta.
 type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -25,7 +26,7 @@ type MachineSpec struct {
 	ProviderID        *string                  `json:"providerID,omitempty"`
 }
 
-// ProviderSpec holds the cloud's part of a spec.
+// ProviderSpec holds the part of a Machine's spec that depends on the cloud.
 type ProviderSpec struct {
 	Value     *runtime.RawExtension `json:"value,omitempty"`
 	ValueFrom *ProviderSpecSource   `json:"valueFrom,omitempty"`
@@ -70,13 +71,13 @@ type LastOperation struct {
 	Type        *string      `json:"type,omitempty"`
 }
 
-// MachineTemplate is the template of a set or a deployment.
+// MachineTemplate is the template of the Machines of a set or a deployment.
 type MachineTemplate struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              MachineSpec `json:"spec,omitempty"`
 }
 
-// MachineSet is the kind as machine-controller declares it.
+// MachineSet is the Go type of machine-controller's kind MachineSet.
 type MachineSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -98,7 +99,7 @@ type MachineSet struct {
 	} `json:"status,omitempty"`
 }
 
-// MachineDeployment is the kind as machine-controller declares it.
+// MachineDeployment is the Go type of machine-controller's kind MachineDeployment.
 type MachineDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -18,8 +18,8 @@ const (
 )
 
 // RunManager updates all MachineDeployments of a namespace again and again until ctx ends, as operating-system-manager
-// does: it writes whole objects, with its finalizer and an annotation that changes each time. It returns how many
-// writes the API server accepted.
+// does. It writes whole objects, with the finalizer of operating-system-manager and an annotation that changes each
+// time. It returns how many writes the API server accepted.
 func RunManager(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "MachineDeployment", namespace, func(d *MachineDeployment) {
 		d.Finalizers = slices.DeleteFunc(d.Finalizers, func(each string) bool { return each == cleanupFinalizer })
@@ -41,7 +41,8 @@ type object[T any] interface {
 	metav1.Object
 }
 
-// rewrite reads and writes all objects of a kind until ctx ends, with an annotation that changes each time.
+// rewrite updates all objects of a kind again and again until ctx ends: it sets an annotation to a new value, calls the
+// function change, and writes the whole object. It returns how many writes the API server accepted.
 func rewrite[T any, P object[T]](ctx context.Context, c client.Client, kind, namespace string, change func(P)) (writes int) {
 	ticker := time.NewTicker(writeEvery)
 	defer ticker.Stop()

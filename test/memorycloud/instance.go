@@ -33,8 +33,8 @@ func (i *instance) Placement() cloud.Placement {
 // Warnings is empty.
 func (i *instance) Warnings() []string { return nil }
 
-// Observe returns the Machine's server. It reports a server as gone when the Machine's provider ID names it and it
-// was deleted.
+// Observe returns the Machine's server. It reports the server as gone when the server was deleted and the Machine's
+// provider ID still names the server.
 func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	c := i.cloud
 	c.mu.Lock()

@@ -69,7 +69,8 @@ func (pure) Remembered(m *v1alpha1.Machine) cloud.Remembered {
 	return cloud.Remembered{Server: r.Box > 0, BeforeDeletion: r.Room}
 }
 
-// MayBeLeft names the server (box) and the port (cable) that may still exist.
+// MayBeLeft returns a text that names the server (box) and the port (cable) of a Machine, which may still exist in the
+// cloud.
 func (pure) MayBeLeft(m *v1alpha1.Machine) string {
 	r := recordOf(m.Status.ProviderStatus)
 	return fmt.Sprintf("box %d and the cable of Machine %s may be left in room %q", r.Box, m.UID, r.Room)

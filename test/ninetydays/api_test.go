@@ -17,7 +17,7 @@ type api struct {
 	machines *table[health.Machine]
 	listed   *table[orphans.Machine]
 	nodes    *table[orphans.Node]
-	// seen holds the leader's sighting of each Machine in its watch.
+	// seen holds what the leader last saw of each Machine in its watch.
 	seen map[types.UID]orphans.Sighting
 }
 
@@ -28,7 +28,7 @@ func newAPI() api {
 	}
 }
 
-// version returns the resource version of a list that is made now.
+// version returns the resource version that a list from the API server has now.
 func (a *api) version() string { return strconv.Itoa(a.revision) }
 
 // show makes the API server show the current state of a Machine and its Node.

@@ -16,8 +16,8 @@ const (
 	orphanAge, orphanPeriod = 15 * time.Minute, 15 * time.Minute
 	drainTimeout            = 2 * time.Hour
 	orphansPerPass          = 10
-	// roundBound is how many undisturbed rounds an orphan may outlive once it is old enough: the round that finds the
-	// orphan, and the round that deletes it.
+	// roundBound is how many undisturbed rounds the collector may need for an orphan that is old enough: one round
+	// finds the orphan, and the next one deletes it.
 	roundBound = 2
 )
 
@@ -46,7 +46,8 @@ func newCollector(w *world, t *trouble) *collector {
 	return c
 }
 
-// lead starts the work of a new leader, which remembers only what is stored. No process was the leader in the span unled.
+// lead starts the work of a new leader, which remembers only what is stored. unled is the span of time in which no
+// process was the leader.
 func (c *collector) lead(unled orphans.Span) {
 	c.leads, c.since = true, c.now
 	c.memory = orphans.Memory{Stored: c.memory.Stored}
@@ -71,7 +72,7 @@ func (c *collector) tick(leader int) {
 	})
 }
 
-// round does what one round of the controller does.
+// round runs one round of the orphan collector, and carries out its decisions.
 func (c *collector) round() {
 	s := c.trouble.snapshot()
 	s.ClusterID, s.History.Since = clusterID, c.since
@@ -101,7 +102,7 @@ func (c *collector) round() {
 	c.noneLeft(good, reported)
 }
 
-// keyOf returns the key of an orphan in the map strays.
+// keyOf returns the key under which the map strays holds an orphan.
 func keyOf(o *orphans.Orphan) string {
 	if o.Kind == orphans.KindNode {
 		return nodeKey(o.ID)
@@ -141,9 +142,9 @@ func (c *collector) delete(o *orphans.Orphan) {
 	delete(c.strays, keyOf(o))
 }
 
-// orphan returns the server to which an orphan belonged, which is about to be deleted. It fails the test when the object
-// is not an orphan. A Node of another cluster may be among the orphans when an operator has confirmed the deletion. For
-// such a Node, whose server the cloud still shows, orphan returns nil.
+// orphan returns the server of an orphan that is about to be deleted. It fails the test when the object is not an
+// orphan. It returns nil for a Node of another cluster, which may be deleted while an operator has confirmed the
+// deletion of orphans.
 func (c *collector) orphan(o *orphans.Orphan) *server {
 	c.Helper()
 	found := c.strays[keyOf(o)]
@@ -200,7 +201,8 @@ func (c *collector) serverGone(s *server) {
 	})
 }
 
-// mark sets or removes the annotation that says that a Node has no Machine. It fails the test when the Node has one.
+// mark sets or removes the annotation that says that a Node has no Machine. It fails the test when it would set the
+// annotation on a Node that has a Machine.
 func (c *collector) mark(mark orphans.NodeMark) {
 	row := c.api.nodes.row(mark.Node.Name)
 	if row == nil {
@@ -213,8 +215,8 @@ func (c *collector) mark(mark orphans.NodeMark) {
 	c.counts.marked++
 }
 
-// noneLeft counts for each orphan the rounds in which it could have been collected without a disturbance. It fails the
-// test when an orphan outlives more rounds than the bound allows.
+// noneLeft counts for each orphan the undisturbed rounds that could have collected it. It fails the test when an orphan
+// still exists after more such rounds than roundBound, plus one per orphansPerPass orphans.
 func (c *collector) noneLeft(good bool, reported map[string]string) {
 	bound := roundBound + len(c.strays)/orphansPerPass
 	for key, left := range c.strays {
@@ -235,7 +237,8 @@ func (c *collector) noneLeft(good bool, reported map[string]string) {
 func (c *collector) isDue(key string, left *stray, why string) bool {
 	switch {
 	case strings.Contains(why, "set the annotation"):
-		// Only an operator may decide about it: this leader has never seen the Machine of a working Node, or the server of a Node.
+		// Only an operator may decide about such an orphan: this leader has never seen the Machine of a working Node, or the
+		// server of a Node.
 		return false
 	case strings.HasPrefix(key, orphans.KindNode+" "):
 		return !left.server.built && !left.server.isReady() && left.server.node != nil &&

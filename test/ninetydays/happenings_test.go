@@ -2,7 +2,7 @@ package ninetydays
 
 import "time"
 
-// happenings plans random changes and faults of the cluster and its cloud until the given time.
+// happenings plans random changes and faults of the cluster and its cloud, up to the given time.
 func (w *world) happenings(until time.Time) {
 	w.often(24, until, w.churn)
 	w.often(6, until, w.breakOne)

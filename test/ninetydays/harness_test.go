@@ -40,7 +40,7 @@ type world struct {
 	project *table[resource]
 	// broken holds the servers that broke while their Machines existed.
 	broken []*server
-	// away is the time at which the API server answers again after its last outage.
+	// away is the time at which the last outage of the API server ends.
 	away time.Time
 	// changed is called after each change of an object in the API server.
 	changed func()
@@ -94,7 +94,8 @@ func (w *world) works(s *server) bool {
 // answers reports whether the API server answers.
 func (w *world) answers() bool { return !w.now.Before(w.away) }
 
-// whenAnswering calls happen now, or soon after the API server answers again.
+// whenAnswering calls the function happen at once if the API server answers, and otherwise soon after the API server
+// answers again.
 func (w *world) whenAnswering(happen func()) {
 	if w.answers() {
 		happen()
@@ -114,7 +115,8 @@ func (w *world) fallSilent(s *server) {
 	w.in(w.between(detection, detection+spread), func() { w.report(s, false) })
 }
 
-// comeBack makes the Node of a server that works again Ready after a random time of at most within.
+// comeBack makes the API server show a Node as Ready again, because the Node's server works again. This happens after a
+// random time, at most the duration within.
 func (w *world) comeBack(s *server, within time.Duration) {
 	w.in(w.between(time.Second, within), func() { w.report(s, true) })
 }

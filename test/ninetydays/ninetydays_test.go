@@ -93,7 +93,8 @@ func (p *people) allIsWell() {
 	}
 }
 
-// enoughHappened fails the test when too little happened to prove anything.
+// enoughHappened fails the test when some kind of fault or reaction happened so rarely that the test proves nothing
+// about it.
 func (p *people) enoughHappened() {
 	c := p.counts
 	for n, inNinetyDays := range map[*int]int{

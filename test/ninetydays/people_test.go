@@ -23,8 +23,8 @@ func (p *people) changeLeader() {
 	p.takeOver(p.now)
 }
 
-// takeOver starts a new leader after a random time, when the API server answers. renewed is when the previous leader
-// last renewed the lease.
+// takeOver starts a new leader after a random time, but not while the API server is down. renewed is when the previous
+// leader last renewed the lease.
 func (p *people) takeOver(renewed time.Time) {
 	wait := p.between(time.Second, 20*time.Second)
 	if p.oneIn(4) {
@@ -38,8 +38,8 @@ func (p *people) takeOver(renewed time.Time) {
 	})
 }
 
-// operator simulates an operator who reads the report once a day. The operator confirms the deletion of orphans for an
-// hour when one has waited for half a day and no resource belongs to another cluster.
+// operator simulates an operator who looks at the orphans once a day. The operator confirms the deletion of orphans for
+// an hour if an orphan has existed for half a day and the cloud shows no resource of another cluster with the same ID.
 func (p *people) operator() {
 	p.in(day, p.operator)
 	if p.clones() {

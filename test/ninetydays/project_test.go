@@ -24,7 +24,7 @@ type stray struct {
 	good  int
 }
 
-// idsOf returns the keys of the resources that a server may have in the cloud, the server first.
+// idsOf returns the keys that a server, its port and its floating IP have in the cloud, in this order.
 func idsOf(name string) []string {
 	return []string{string(serverKey(name)), "port-" + name, "ip-" + name}
 }
@@ -59,7 +59,7 @@ func (w *world) destroy(s *server) {
 	}
 }
 
-// straysOf records all resources and the Node of a server whose Machine no longer exists.
+// straysOf records all resources and the Node of a server as orphans, because the server's Machine no longer exists.
 func (w *world) straysOf(s *server) {
 	for _, id := range idsOf(s.name) {
 		if w.project.row(id) != nil {

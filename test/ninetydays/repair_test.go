@@ -152,7 +152,8 @@ func (r *repair) replace(s *server, why *health.Verdict) {
 	r.discard(s)
 }
 
-// noneForgotten fails the test when a broken server is not replaced within the bounds. It is called once a minute.
+// noneForgotten fails the test when a broken server is not replaced within repairBound, or within queueBound when other
+// servers of its group are replaced first. It is called once a minute.
 func (r *repair) noneForgotten() {
 	disturbed := !r.leads || !r.answers() || r.trouble.now() != nothing || r.zonesOut()
 	r.broken = slices.DeleteFunc(r.broken, (*server).leaving)
@@ -193,8 +194,8 @@ func othersFirst(s *server) bool {
 	return false
 }
 
-// zonesOut reports whether a zone has an outage, or had one so recently that some of its Nodes need not be Ready yet.
-// This also excuses groups of other zones, whose brakes may count Machines in that zone.
+// zonesOut reports whether a zone has an outage, or had one so recently that some of its Nodes may not be Ready yet.
+// Then replacements may be late in groups of other zones, too, because their brakes may count Machines in that zone.
 func (r *repair) zonesOut() bool {
 	return slices.ContainsFunc(r.zones, func(z *zone) bool { return r.now.Before(z.back.Add(4 * time.Minute)) })
 }

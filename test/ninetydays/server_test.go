@@ -32,8 +32,8 @@ type server struct {
 	built bool
 	// broken is the time at which the server broke, or zero if it did not. silent is the time until which its kubelet does not report.
 	broken, silent time.Time
-	// free is the time since which nothing but replacements of other Machines in its group has delayed its own. calm is the
-	// time since which nothing at all has delayed it.
+	// free is the time since which the replacement of the server's Machine was delayed by nothing but replacements of other
+	// Machines in its group. calm is the time since which nothing at all has delayed the replacement.
 	free, calm time.Time
 }
 
@@ -80,7 +80,7 @@ func (w *world) order(s *server) {
 	}
 }
 
-// join registers the Node of a server, or gives the Machine up when that takes too long.
+// join registers the Node of a server. It replaces the Machine when the server cannot become a Node within joinTimeout.
 func (w *world) join(s *server) {
 	switch {
 	case s.leaving():

@@ -32,7 +32,7 @@ func (t *timeline) at(when time.Time, happen func()) {
 // in plans that a function is called after the given duration.
 func (t *timeline) in(while time.Duration, happen func()) { t.at(t.now.Add(while), happen) }
 
-// often plans calls of happen at random times until the given time, perDay times a day on average.
+// often plans calls of the function happen at random times until the given time, on average perDay times a day.
 func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	next := t.now.Add(time.Duration(t.random.ExpFloat64() / perDay * float64(day)))
 	if next.After(until) {
@@ -44,7 +44,7 @@ func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	})
 }
 
-// run runs all events that are planned before the given time.
+// run runs all events that are planned up to the given time.
 func (t *timeline) run(end time.Time) {
 	for len(t.queue) > 0 && !t.queue[0].at.After(end) {
 		next := heap.Pop(&t.queue).(event)

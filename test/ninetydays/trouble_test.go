@@ -18,23 +18,25 @@ type kind int
 
 const (
 	nothing kind = iota
-	// With noMachines, caches and lists of Machines are empty. With someMachines, they lack some Machines.
+	// noMachines means that caches and lists of Machines are empty, and someMachines that some Machines are missing
+	// from them.
 	noMachines
 	someMachines
 	// interrupted means that the watch of Machines was interrupted, so that drover's cache lacks some Machines.
 	interrupted
-	// With noNodes, the cache of Nodes is empty. With someNodes, it lacks some Nodes.
+	// noNodes means that the cache of Nodes is empty, and someNodes that some Nodes are missing from it.
 	noNodes
 	someNodes
-	// With stopped, the watches deliver nothing.
+	// stopped means that the watches deliver nothing.
 	stopped
-	// With failing, Machines cannot be listed. With old, the list of Machines is an hour old, as after a restore.
+	// failing means that Machines cannot be listed. old means that the list of Machines is an hour old, as after a
+	// restore from a backup.
 	failing
 	old
-	// With shuffled, all lists are in another order.
+	// shuffled means that all lists are in a random order.
 	shuffled
-	// With unknownProject, the cloud's lists are not complete. With heldProject, the mass-deletion guard is in a hold. With
-	// lateProject, the cloud's lists are old.
+	// unknownProject means that the cloud's lists are not complete, heldProject that the mass-deletion guard is in a hold,
+	// and lateProject that the cloud's lists are old.
 	unknownProject
 	heldProject
 	lateProject
@@ -46,7 +48,8 @@ type trouble struct {
 	w     *world
 	kind  kind
 	until time.Time
-	// hidden holds the Machines that are missing from lists. The fields below hold the true state at the beginning of the fault.
+	// hidden holds the Machines that are missing from lists. The next four fields hold the true state at the beginning of the
+	// fault.
 	hidden   map[types.UID]bool
 	machines []health.Machine
 	nodes    []orphans.Node
@@ -56,7 +59,7 @@ type trouble struct {
 	past []orphans.Machines
 }
 
-// begin starts a random fault, unless there is one.
+// begin starts a random fault, unless another fault is present.
 func (t *trouble) begin() {
 	if t.now() != nothing {
 		return

@@ -18,13 +18,13 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// clients holds gophercloud clients of the services, signed in as the user of the seed.
+// clients holds gophercloud clients of the services, signed in as the user that SeedMetaKube creates.
 type clients struct {
 	provider                        *gophercloud.ProviderClient
 	compute, network, image, volume *gophercloud.ServiceClient
 }
 
-// known holds the IDs of seeded resources that most tests need.
+// known holds the IDs of resources that SeedMetaKube creates and that most tests need.
 type known struct{ flavor, image, network string }
 
 func password(cloud *openstack.Cloud) gophercloud.AuthOptions {
@@ -34,7 +34,8 @@ func password(cloud *openstack.Cloud) gophercloud.AuthOptions {
 	}
 }
 
-// start starts a simulated cloud with the seed, which listens on TCP.
+// start starts a simulated cloud that listens on TCP. The cloud has the contents of SeedMetaKube, unless cfg has a Seed
+// of its own.
 func start(t *testing.T, cfg openstack.Config) *openstack.Cloud {
 	t.Helper()
 	if cfg.Seed == nil {
@@ -149,7 +150,8 @@ func (c clients) get(t *testing.T, id string) *servers.Server {
 	return s
 }
 
-// eventually waits until holds returns true, for changes that the cloud makes after a call has returned.
+// eventually waits until the function holds returns true. Tests use it for changes that the cloud makes after it has
+// answered a call.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -158,7 +160,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// refused fails the test unless the error has the status code.
+// refused fails the test unless the error is an answer of the cloud with the status code.
 func refused(t *testing.T, err error, status int) string {
 	t.Helper()
 	if !gophercloud.ResponseCodeIs(err, status) {

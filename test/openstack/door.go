@@ -89,7 +89,8 @@ func (c *Cloud) answer(r *http.Request) (api.Answer, error) {
 	return a, err
 }
 
-// callInHand is a call with the results of the checks that precede its handler.
+// callInHand is a call that the cloud is answering: the request, its route, the fault that applies to it, and its entry
+// in the log.
 type callInHand struct {
 	q     *api.Request
 	route api.Route

@@ -73,7 +73,7 @@ func TestTheSimulatedCloudWithRealisticTimes(t *testing.T) {
 	})
 }
 
-// shape is what a server shows, and since when, counted from the answer to its POST.
+// shape is what a GET of a server shows, and how long after the answer to the server's POST it was first shown.
 type shape struct {
 	since time.Duration
 	shows string

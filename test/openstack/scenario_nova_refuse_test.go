@@ -75,7 +75,7 @@ func TestNovaRefusesInvalidRequestsForServersAtOnce(t *testing.T) {
 			}
 			_, err := servers.Create(t.Context(), &at, body, servers.SchedulerHintOpts{Group: tc.hint}).Extract()
 			if tc.hint == "shared" {
-				// gophercloud itself refuses the hint, with its own error text.
+				// gophercloud itself refuses a server group whose ID is not a UUID, with its own error text.
 				if err == nil {
 					t.Error("accepted")
 				}

@@ -70,7 +70,7 @@ func SeedMetaKube(c *Cloud) {
 	c.AddVolumeType(MetaKubeVolumeType)
 }
 
-// seeded records the first error of the seed, which Start returns.
+// seeded records the first error that occurs while the initial contents are created. Start returns this error.
 func (c *Cloud) seeded(_ string, err error) {
 	if c.seedError == nil {
 		c.seedError = err

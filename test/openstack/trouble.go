@@ -8,8 +8,8 @@ import (
 // the last hundred thousand. Calls of the metadata service are not included.
 func (c *Cloud) Calls() []Call { return c.calls.All() }
 
-// CallCount returns how many calls have ended. which restricts the count to calls with these names (`POST /servers`) or
-// of these services (`compute`).
+// CallCount returns how many calls have ended. Its arguments restrict the count to calls with these names
+// (`POST /servers`) or of these services (`compute`).
 func (c *Cloud) CallCount(which ...string) int { return c.calls.Count(which...) }
 
 // CallsByName returns the number of calls that have ended, by name such as `POST /servers`.

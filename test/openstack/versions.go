@@ -10,7 +10,7 @@ import (
 )
 
 // negotiate determines the microversion of a compute call: the one in OpenStack-API-Version, or else in
-// X-OpenStack-Nova-API-Version, or else 2.1. It refuses a version that is not offered with 406.
+// X-OpenStack-Nova-API-Version, or else 2.1. It answers 406 to a version that is not offered.
 func (c *Cloud) negotiate(q *api.Request) (api.Reply, bool) {
 	q.Version = api.Oldest
 	asked := q.Header.Get("X-OpenStack-Nova-API-Version")

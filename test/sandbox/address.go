@@ -23,7 +23,8 @@ func claim(flag, address string) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// claimAll chooses drover's addresses before any program is started.
+// claimAll chooses free ports for those of drover's addresses whose port is 0, and checks all of the addresses. It is
+// called before any program is started.
 func (o *Options) claimAll() error {
 	for _, a := range []struct {
 		flag    string

@@ -43,7 +43,8 @@ type Options struct {
 	AutoscalerFlags []string
 	// NoAutoscaler means that no autoscaler is started.
 	NoAutoscaler bool
-	// Scaling holds the times of the simulated autoscaler. The sandbox sets its connections.
+	// Scaling holds the times of the simulated autoscaler. The sandbox itself sets the fields for the autoscaler's
+	// connections.
 	Scaling autoscaler.Options
 	// Boots reports whether a server ever becomes a node. Nil means that all servers do.
 	Boots func(openstack.Server) bool

@@ -123,7 +123,7 @@ func (s *Sandbox) runStandIn() error {
 		return fmt.Errorf("creating the autoscaler's log: %w", err)
 	}
 	o := fast(s.options.Scaling)
-	// These values are those of the flags that drover ships.
+	// The flags that drover ships for a real autoscaler set the same values.
 	o.EnforceMinSize, o.BalanceSimilar, o.BalancingIgnore = true, true, []string{"topology.cinder.csi.openstack.org/zone"}
 	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
 	if o.StartupTaints == nil {

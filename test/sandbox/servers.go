@@ -52,7 +52,7 @@ func (m *machines) boot(s openstack.Server) {
 	m.running[s.ID] = cancel
 	m.mu.Unlock()
 	m.work.Go(func() {
-		// Failures are written to the server's journal.
+		// The error is ignored, because the kubelet also writes its failures to the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
 			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) && !m.isCut(s.ID) }, Restarts: m.restarted,
@@ -115,7 +115,8 @@ func (m *machines) print(to map[string][]string, id, line string) string {
 	return strings.Join(to[id], "\n") + "\n"
 }
 
-// Journals returns the output of the servers' units, by the servers' IDs. The consoles hold less.
+// Journals returns the output of the systemd units on each server, by server ID. A server's console shows only a part
+// of this output.
 func (s *Sandbox) Journals() map[string]string {
 	s.machines.mu.Lock()
 	defer s.machines.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// KillDrover kills the nth drover, counted from 0, like a crash.
+// KillDrover kills the nth drover without warning, as a crash does. The first drover has the number 0.
 func (s *Sandbox) KillDrover(n int) { s.endDrover(n, (*process).kill) }
 
-// StopDrover stops the nth drover like the removal of its pod: drover gets SIGTERM and gives up the lease.
+// StopDrover stops the nth drover as the removal of its pod does: drover receives SIGTERM and releases the lease.
 func (s *Sandbox) StopDrover(n int) { s.endDrover(n, (*process).stop) }
 
 func (s *Sandbox) endDrover(n int, end func(*process)) {
@@ -51,7 +51,8 @@ func (s *Sandbox) KillCloudController() {
 	}
 }
 
-// ReviveCloudController starts the simulated cloud-controller-manager again. It does nothing while one runs.
+// ReviveCloudController starts the simulated cloud-controller-manager again. It does nothing if the simulated
+// cloud-controller-manager already runs.
 func (s *Sandbox) ReviveCloudController() {
 	s.mu.Lock()
 	runs := s.cloudController != nil
@@ -80,8 +81,8 @@ func (s *Sandbox) RestartAutoscaler() error {
 // unreachable after its grace period (50 s).
 func (s *Sandbox) CutOff(serverIDs ...string) { s.machines.setCut(true, serverIDs) }
 
-// RestartKubelets starts the kubelet of each server again, so that it registers its Node, within 10 s.
+// RestartKubelets restarts the kubelet of each server. Each kubelet then registers its Node again, within 10 s.
 func (s *Sandbox) RestartKubelets() { s.machines.restart() }
 
-// Reconnect ends CutOff. The kubelets continue as before.
+// Reconnect reverses CutOff: the servers reach the API server again, and their kubelets continue as before.
 func (s *Sandbox) Reconnect(serverIDs ...string) { s.machines.setCut(false, serverIDs) }

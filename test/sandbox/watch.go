@@ -66,7 +66,7 @@ func (u *UsableNodes) see(nodes []corev1.Node) {
 	u.looks++
 }
 
-// Fewest returns the smallest count so far, and the number of counts.
+// Fewest returns the smallest number of usable nodes so far, and how often the nodes were counted.
 func (u *UsableNodes) Fewest() (fewest, looks int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

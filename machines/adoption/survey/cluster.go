@@ -112,13 +112,13 @@ func (o *Options) kinds(ctx context.Context) ([]adoption.Finding, error) {
 	}}, nil
 }
 
-// schemaOf returns the part of a CRD that describes its versions and schemas. All its numbers have the same Go type, whether they were
-// read from a file or from the API server.
+// schemaOf returns the part of a CRD that describes its versions and schemas. All its numbers have the same Go type, so that a CRD
+// from a file can be compared with one from the API server.
 func schemaOf(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	spec, _ := crd.Object["spec"].(map[string]any)
 	var versions any
 	if raw, err := json.Marshal(spec["versions"]); err == nil {
-		_ = json.Unmarshal(raw, &versions) // the document was encoded two lines above
+		_ = json.Unmarshal(raw, &versions) // this cannot fail: json.Marshal has just encoded raw
 	}
 	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": versions}}}
 }

@@ -60,7 +60,8 @@ type objects struct {
 	deployments v1alpha1.MachineDeploymentList
 }
 
-// Run reads everything and returns what drover would do. It returns an error when the Machines, sets or deployments cannot be read.
+// Run reads the cluster and its clouds, and returns what drover would do. It returns an error when the Machines, sets or deployments
+// cannot be read.
 func Run(ctx context.Context, o Options) (*adoption.Report, error) {
 	var all objects
 	for _, list := range []client.ObjectList{&all.machines, &all.sets, &all.deployments} {
@@ -150,7 +151,8 @@ func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *obj
 	}
 	for _, project := range o.Inventory.Tagged(ctx) {
 		if project.Rest {
-			// Every Machine has a forecast by now, so a project that is still unknown has no Machines.
+			// Each Machine has a forecast by now, and drover has learned its project. A project that drover does not know therefore
+			// has no Machines, and needs no entry.
 			continue
 		}
 		if project.Unknown != "" {

@@ -59,9 +59,10 @@ const (
 	// AnnotationCollect, on the ConfigMap with the cluster ID, with the value "yes": an operator confirms that many servers are gone, and
 	// that drover may collect resources without an owner. While the annotation is set, the mass-deletion guards block no deletion.
 	AnnotationCollect = Prefix + "collect"
-	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines are
-	// deleted too. Without the annotation, the policy in deploy/crds refuses the deletion. Where that policy is missing, drover drains and
-	// deletes nothing while such a CRD is being deleted or missing.
+	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines
+	// are deleted too. Without the annotation, the policy in deploy/crds refuses the deletion. Where that policy is missing, drover
+	// drains and deletes nothing while one of its CRDs is being deleted without the annotation, or is missing while the CRD of Machines
+	// lacks the annotation.
 	AnnotationAllowDeletion = Prefix + "allow-deletion"
 	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine, are
 	// durations such as 30m. They replace the values of the flags, even for a drain that is running. The Machine's annotation takes
@@ -79,12 +80,13 @@ const (
 	// AnnotationSkipHealth, on a Machine, a set without a deployment, or a MachineDeployment, with the value "true": drover neither
 	// replaces unhealthy Machines nor starts servers that another client has stopped. See [SkipsHealth].
 	AnnotationSkipHealth = Prefix + "skip-health"
-	// AnnotationSkipHealthCAPI, on the same objects, has the same effect with any value. The key is Cluster API's.
+	// AnnotationSkipHealthCAPI, on a Machine, a set or a MachineDeployment, with any value, has the same effect as AnnotationSkipHealth.
+	// The key is Cluster API's.
 	AnnotationSkipHealthCAPI = "cluster.x-k8s.io/skip-remediation"
 	// AnnotationReplace, on a Machine, with the value "true": drover replaces this Machine before all others, as if it had been
 	// unhealthy for a long time.
 	AnnotationReplace = Prefix + "replace"
-	// AnnotationReplaceCAPI, on a Machine, has the same effect with any value. The key is Cluster API's.
+	// AnnotationReplaceCAPI, on a Machine, with any value, has the same effect as AnnotationReplace. The key is Cluster API's.
 	AnnotationReplaceCAPI = "cluster.x-k8s.io/remediate-machine"
 )
 
@@ -156,8 +158,8 @@ const (
 	AnnotationNoCreate = Prefix + "no-create"
 
 	// AnnotationRolloutRecord, on a MachineSet, with the value "true", means that spec.rolloutRemovals lists every Machine that a rollout
-	// removed from the set. Sets of machine-controller and of older versions of drover do not have the annotation. Machines that are
-	// leaving such a set when it first rolls under drover count as removed by the rollout.
+	// removed from the set. Sets of machine-controller and of older versions of drover do not have the annotation. When such a set first
+	// rolls under drover, its Machines that are being deleted count as removed by the rollout.
 	AnnotationRolloutRecord = Prefix + "rollout-record"
 
 	// AnnotationReleasedBy, on a Machine, is the UID of the set that released the Machine when its labels no longer matched the set's

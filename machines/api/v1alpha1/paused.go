@@ -10,8 +10,8 @@ func Paused(annotations map[string]string) bool {
 	return ours || capi
 }
 
-// SkipsHealth reports whether annotations of a Machine, its MachineDeployment, or its set without a deployment disable the replacement of
-// unhealthy Machines and the start of servers that another client has shut down.
+// SkipsHealth reports whether the annotations of an object disable two actions of drover: the replacement of unhealthy Machines, and the
+// start of servers that another client has shut down. The object is a Machine, or its MachineDeployment or bare set.
 func SkipsHealth(annotations map[string]string) bool {
 	_, capi := annotations[AnnotationSkipHealthCAPI]
 	return capi || strings.EqualFold(annotations[AnnotationSkipHealth], "true")

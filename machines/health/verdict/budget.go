@@ -12,12 +12,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// makeTime bounds the time from the deletion of a Machine until its successor has a server, which depends on the set
-// controller and the cloud.
+// makeTime is the longest expected time from the deletion of a Machine until its successor has a server. The set controller
+// and the cloud need this time.
 const makeTime = 2 * time.Minute
 
-// timeoutOf returns how long the Machine may be unhealthy. 0 means that there is no limit. Annotations that cannot be parsed
-// are ignored.
+// timeoutOf returns how long the Machine may be unhealthy before it is replaced. 0 means that it is never replaced for being
+// unhealthy. Annotations that cannot be parsed are ignored.
 func (s *Settings) timeoutOf(m *Machine) time.Duration {
 	if d, ok := readTimeout(m.Annotations); ok {
 		return d
@@ -77,10 +77,10 @@ type whereabouts struct {
 	leaving bool
 }
 
-// running returns the replacements of a group that have not ended. A replacement ends when its Machine has recovered, or
-// when the Machine is gone and no further successor is expected. It ends in any case when the time for a successor is over,
-// so that one stuck Machine does not block the repair of all others. If the clock of an earlier leader made a replacement
-// start in the future, its start is moved to the present.
+// running returns the replacements of a group that have not ended yet. A replacement ends when its Machine has recovered, or
+// when the Machine is gone and no further successor is expected. It also ends when the time for a successor is over, so that
+// one stuck Machine does not block the repair of all others. If the clock of an earlier leader recorded a start in the
+// future, the present time is used as the start.
 func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	coming := max(0, g.Size-j.up[g])
 	for i := len(g.Replacements) - 1; i >= 0; i-- {
@@ -157,7 +157,7 @@ func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 	return true
 }
 
-// text returns how many Machines of the group are replaced at the same time, as a phrase.
+// text returns, as a phrase for messages, how many Machines of the group may be replaced at the same time.
 func (b *budget) text() string {
 	return b.group.String() + " replaces " + strconv.Itoa(b.most) + " at a time"
 }

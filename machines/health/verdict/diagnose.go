@@ -31,7 +31,8 @@ const (
 	nodeMissing     = "NodeMissing"
 )
 
-// serverLives are the reasons of condition ServerReady, in addition to its status True, that show that the server exists.
+// serverLives are the reasons that show, while the status of condition ServerReady is not True, that the server exists
+// nevertheless.
 var serverLives = map[string]bool{"ServerNotActive": true, "ServerError": true, serverWontStart: true}
 
 // Finding is the diagnosis of one Machine and its Node, without regard to other Machines.
@@ -67,7 +68,7 @@ func (w *World) look(m *Machine) Finding {
 	return f
 }
 
-// diagnose returns the diagnosis of the Node and ignores annotations.
+// diagnose returns the diagnosis of a Machine from its conditions and its Node. It ignores annotations.
 func (w *World) diagnose(m *Machine) Finding {
 	ref, server := m.Status.NodeRef, conditionOf(m.Machine, v1alpha1.ConditionServerReady)
 	f := Finding{started: hasStarted(m.Machine)}
@@ -187,7 +188,7 @@ func hasStarted(m *v1alpha1.Machine) bool {
 	return marks != nil && marks.Started || ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning
 }
 
-// ofAnother reports whether the Node has the label of another Machine.
+// ofAnother reports whether the owner label of the Machine's Node names another Machine.
 func ofAnother(m *Machine) bool {
 	owner := m.Node.Labels[v1alpha1.LabelOwnedBy]
 	return owner != "" && owner != string(m.UID)

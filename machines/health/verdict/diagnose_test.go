@@ -95,7 +95,8 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// These times are durations before noon. noticed is 0 when drover has not noticed the problem before.
+		// transition, noticed and began are durations before noon, as is the expected time, want. noticed is 0 when
+		// drover has not noticed the problem before.
 		transition, noticed, began, want time.Duration
 	}{
 		{"is the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},

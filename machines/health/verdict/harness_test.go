@@ -81,7 +81,7 @@ func (s *scene) change(with func(*Machine), names ...string) {
 	}
 }
 
-// silent makes the Nodes of Machines not Ready. They have not been Ready for the given age, and drover noticed that at once.
+// silent makes the Nodes of Machines not Ready for the given time up to noon. drover noticed that immediately.
 func (s *scene) silent(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
@@ -125,7 +125,7 @@ func (s *scene) gone(age time.Duration, names ...string) {
 	}, names...)
 }
 
-// began adds replacements of Machines to the record of the group g. They started the given age ago.
+// began adds replacements of Machines to the record of the group g. They started the given time before noon.
 func (s *scene) began(g *Group, age time.Duration, names ...string) {
 	for _, name := range names {
 		g.Replacements = append(g.Replacements, v1alpha1.HealthReplacement{Name: name, UID: types.UID("uid-" + name), Started: metav1.NewTime(noon.Add(-age))})

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// settling is how long a Machine must be unhealthy before its condition is written, so that the restart of a kubelet
-	// costs no write.
+	// settling is how long a Machine must be unhealthy before condition Healthy is written, so that the short restart of a
+	// kubelet does not cause a write.
 	settling = 10 * time.Second
 	// again is the interval after which unhealthy Machines are judged again if nothing changes.
 	again = time.Minute
@@ -135,7 +135,8 @@ func (j *judgement) judge(v *Verdict) {
 	}
 }
 
-// ripe returns when the Machine will have been unhealthy for its timeout; zero means never.
+// ripe returns when the Machine has been unhealthy for its timeout; zero means never. It returns the present time when the
+// replacement is requested, and the start of the problem when the Machine may be replaced without waiting.
 func (w *World) ripe(v *Verdict) time.Time {
 	timeout := w.Settings.timeoutOf(v.Machine)
 	switch {
@@ -149,8 +150,8 @@ func (w *World) ripe(v *Verdict) time.Time {
 	return v.Since.Add(timeout)
 }
 
-// due returns when the Machine may be replaced; zero means never. After a brake because of too many unhealthy Machines has
-// ended, half of the timeout must pass, because the Nodes of a recovering zone become Ready one after the other.
+// due returns when the Machine may be replaced; zero means never. After a time in which too many Machines were unhealthy,
+// half of the timeout must pass first, because the Nodes of a recovering zone become Ready one after the other.
 func (w *World) due(v *Verdict) time.Time {
 	at, held := w.ripe(v), v.Machine.Held
 	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !v.Asked && !at.IsZero() && !held.IsZero() && at.Before(calm) {
@@ -190,7 +191,7 @@ func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 	j.plan.Groups = append(j.plan.Groups, p)
 }
 
-// settled reports whether the Machine has been unhealthy for long enough that its condition is written.
+// settled reports whether the Machine has been unhealthy for so long that its condition Healthy is written.
 func (j *judgement) settled(v *Verdict) bool {
 	at := v.Since.Add(settling)
 	if v.Asked || !at.After(j.w.Now) {
@@ -200,8 +201,9 @@ func (j *judgement) settled(v *Verdict) bool {
 	return false
 }
 
-// byUrgency sorts requested replacements first, then by the age of the problem. A Machine whose deletion was refused is last;
-// otherwise no other Machine of its group would ever be tried.
+// byUrgency compares two Machines that are due for replacement: requested replacements come first, then older problems. A
+// Machine whose deletion was refused comes last; otherwise it would be tried again each time, and no other Machine of its
+// group.
 func byUrgency(a, b *Verdict) int {
 	refused := func(v *Verdict) bool { return !v.Machine.Refused.IsZero() }
 	switch {

@@ -12,8 +12,8 @@ import (
 // advice explains to an operator how to replace a Machine in spite of a brake.
 const advice = "To replace one nevertheless, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
 
-// show computes condition Healthy of a Machine that is unhealthy or whose replacement is requested. The message contains no
-// number that depends on other Machines, because each change would cost a write.
+// show computes condition Healthy of a Machine that is unhealthy or whose replacement is requested. Its message contains no
+// number that depends on other Machines, because each change of such a number would cause a write of this Machine.
 func (j *judgement) show(v *Verdict) {
 	if !j.settled(v) {
 		return

@@ -10,16 +10,16 @@ const (
 	// leastToJudge is how many Machines a group, zone or cluster must have before its share of unhealthy Machines is
 	// meaningful: of two Machines, one is already half.
 	leastToJudge = 3
-	// leastMissing and partMissing define when a snapshot is not trusted: more than leastMissing Machines or Nodes are
-	// missing, and more than one in partMissing of all.
+	// leastMissing and partMissing define when a snapshot is not trusted: the number of missing Machines or Nodes is larger than
+	// leastMissing, and larger than a tenth (1/partMissing) of all.
 	leastMissing, partMissing = 3, 10
 )
 
 // share counts the Machines of a group, a zone or the cluster.
 type share struct {
 	counted, unhealthy int
-	// sharing is the number of unhealthy Machines on failed hosts, minus the number of these hosts. It is subtracted from
-	// unhealthy, so that all Machines of a failed host count as one.
+	// sharing is subtracted from unhealthy, so that all Machines of a failed host count as one. It is the number of unhealthy
+	// Machines on failed hosts, minus the number of these hosts.
 	sharing int
 }
 
@@ -87,8 +87,8 @@ func (s *shares) count(m *Machine, f *Finding) {
 }
 
 // countHosts finds the failed hosts. A host has failed if at least two Machines on it are unhealthy and none is healthy,
-// while in the rest of the zone no more Machines are unhealthy than allowed. If the zone has no other host, the host does not
-// count as failed, because a failed zone would look the same.
+// while the share of unhealthy Machines in the rest of the zone is within the limit. If the zone has no other host, the host
+// does not count as failed, because a failed zone would look the same.
 func (s *shares) countHosts(w *World, findings []Finding, unhealthy []*Verdict) {
 	for _, v := range unhealthy {
 		if v.host != "" && v.Counted {

@@ -44,8 +44,8 @@ type Settings struct {
 	// MaxReplacing is how many Machines of a group may be replaced at the same time: a number, or a percentage of the group's
 	// size, rounded up. At least one may always be replaced.
 	MaxReplacing intstr.IntOrString
-	// MaxUnhealthy is the share, in percent and rounded down, of the Machines of a group, of a zone or of the cluster that
-	// may be unhealthy. While more Machines are unhealthy, none is replaced.
+	// MaxUnhealthy is how many percent of the Machines of a group, of a zone or of the cluster may be unhealthy. While more are
+	// unhealthy, none of these Machines is replaced.
 	MaxUnhealthy int
 	// Conditions are the conditions of a Node that must be False or absent. In addition, Ready must be True.
 	Conditions []corev1.NodeConditionType
@@ -69,8 +69,8 @@ type Machine struct {
 	// Noticed is when this process first saw that the Machine is unhealthy; zero means that it has not seen this before. Times
 	// in a Node's conditions come from the clock of that Node, which may be wrong.
 	Noticed time.Time
-	// Held is when a brake because of too many unhealthy Machines last applied to the Machine in this process; zero means
-	// never.
+	// Held is the last time at which this process did not replace the Machine because too many Machines were unhealthy; zero
+	// means never.
 	Held time.Time
 	// Refused is when this process may repeat a deletion that the API server has refused; zero means that no deletion was
 	// refused.
@@ -98,7 +98,8 @@ type Plan struct {
 	// Verdicts are the verdicts on all Machines that are unhealthy or whose replacement is requested, including those in
 	// Replace, and on all Machines whose condition Healthy must change.
 	Verdicts []*Verdict
-	// Groups are the plans for the groups whose status has, had or needs replacements or condition RepairHeld.
+	// Groups are the plans for the groups with an unhealthy Machine, with a requested replacement, or with a replacement
+	// recorded in their status.
 	Groups []GroupPlan
 	// Unhealthy is the number of unhealthy Machines.
 	Unhealthy int
@@ -124,7 +125,7 @@ type Verdict struct {
 	Finding
 	// Due is when the Machine may be replaced for being unhealthy; zero means never.
 	Due time.Time
-	// Overdue reports whether the Machine has been unhealthy for its timeout; false when it has no timeout.
+	// Overdue reports whether the Machine has been unhealthy for its timeout. It is false when the Machine has no timeout.
 	Overdue bool
 	// Brake is the reason why the Machine is not replaced, or will not be replaced when it is due; empty when there is no
 	// such reason.

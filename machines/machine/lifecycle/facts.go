@@ -40,8 +40,8 @@ type Observed struct {
 	// Joined reports whether status.nodeRef names a Node.
 	Joined bool
 
-	// CloudErr is the reason why no facts come from the cloud; Cloud is then empty. SpecUnreadable reports whether the spec
-	// alone is that reason.
+	// CloudErr is the reason why the cloud provides no facts; Cloud is then empty. SpecUnreadable reports whether the only reason
+	// is that the Machine's spec cannot be read.
 	CloudErr       *fault.Error
 	SpecUnreadable bool
 	Cloud          cloud.Facts
@@ -63,7 +63,8 @@ type Observed struct {
 // Policy are the facts that follow from the observed facts together with the clock, the settings, the lease and other Machines.
 type Policy struct {
 	Timeouts Timeouts
-	// LeaseOld reports whether another process may be the leader by now. It is updated before each step.
+	// LeaseOld reports whether the lease was not renewed in time, so that another process may be the leader. It is updated before
+	// each step.
 	LeaseOld bool
 	// APIFrozen reports whether an API server does not answer, or has only just begun to answer again, so that the observed
 	// facts may be out of date.
@@ -86,8 +87,9 @@ type Policy struct {
 	// DrainDue reports whether the Node's pods are to be evicted before the server is deleted. DrainTimedOut reports whether
 	// the drain timeout has ended.
 	DrainDue, DrainTimedOut bool
-	// ForcedDrainOver reports whether the deletion is forced and its time for pods and for the first lists of servers has
-	// ended. ForceOver reports whether its time for the cloud and for volumes has ended, too.
+	// ForcedDrainOver reports whether the time in which a forced deletion waits for pods and for the first lists of servers has
+	// ended. ForceOver reports whether its time for the cloud and for volumes has ended, too. Both are false when the deletion is
+	// not forced.
 	ForcedDrainOver, ForceOver bool
 	// Withheld is the reason why the deletion is blocked; empty when it may go on. WithheldMessage explains the reason to users.
 	Withheld, WithheldMessage string

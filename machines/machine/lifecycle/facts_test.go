@@ -35,7 +35,7 @@ func withRecord(record string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: []byte(record)}}}
 }
 
-// place is the record of a project. It is stored as its text.
+// place is the record of a project in a Machine's status. Its text is stored unchanged.
 type place string
 
 func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {

@@ -134,9 +134,9 @@ func Next(f *Facts) Decision {
 	return nextOfCreation(f)
 }
 
-// lacksFinalizers reports whether the finalizers must be written now. As long as the project of a Machine without a server is
-// not known, the finalizers are not written: nothing is created before the project is known, and one write can then store the
-// finalizers and the project.
+// lacksFinalizers reports whether the finalizers must be written now. They are not written while a Machine has no server and
+// its project is not known: nothing is created before the project is known, and a single write can then store the finalizers
+// and the project.
 func (f *Facts) lacksFinalizers() bool {
 	placePending := f.CloudErr == nil && !f.Cloud.Synced && !f.HadServer
 	return !f.Finalizers && !placePending
@@ -270,7 +270,7 @@ func nextOfDrain(f *Facts) Decision {
 	return Decision{DrainNode, ReasonDraining}
 }
 
-// cloudUnresponsive reports whether the cloud does not answer, or does not do what it was asked for. While a call only waits
+// cloudUnresponsive reports whether the cloud does not answer, or does not carry out a request. While a call only waits
 // inside drover (at startup, or behind other calls), the cloud does not count as unresponsive until the time limit of a
 // forced deletion has ended.
 func (f *Facts) cloudUnresponsive() bool {
@@ -282,8 +282,8 @@ func (f *Facts) cloudUnresponsive() bool {
 	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeUnsettled:
 		return true
 	case f.CloudErr != nil, !f.Cloud.Synced:
-		// A cloud that answers lists its servers within seconds, so drover waits only for the shorter time limit of a forced
-		// deletion.
+		// If the cloud answers, drover has read its servers within seconds. So the wait for them ends with the shorter time limit
+		// of a forced deletion.
 		return f.ForcedDrainOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting

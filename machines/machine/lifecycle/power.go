@@ -16,12 +16,12 @@ const (
 	StartNotNeeded Start = ""
 	// StartRefrained means that an operator does not want drover to start the server.
 	StartRefrained Start = "Refrained"
-	// StartDue means that the cloud has not been asked to start the server.
+	// StartDue means that the cloud must now be asked to start the server.
 	StartDue Start = "Due"
-	// StartPending means that the cloud has been asked, and the server may still start.
+	// StartPending means that the cloud has been asked to start the server, and the server may still start.
 	StartPending Start = "Pending"
-	// StartOver means that the cloud was asked longer than StartTime ago, and that the list of servers still shows the server
-	// shut down.
+	// StartOver means that the cloud was asked to start the server longer than StartTime ago, and the list of servers still
+	// shows the server shut down.
 	StartOver Start = "Over"
 	// StartFailed means that the start has failed, and is not repeated.
 	StartFailed Start = "Failed"
@@ -48,8 +48,8 @@ type StartInput struct {
 }
 
 // JudgeStart returns the state of the server's start. A start that another process recorded counts as requested: that process
-// may or may not have sent the request, and a server is started at most once. A record that lies further in the future than
-// StartTime comes from a wrong clock and counts as over.
+// may or may not have sent the request, and a server is started at most once. A recorded time that is in the future by more
+// than StartTime comes from a wrong clock, and that start counts as over.
 func JudgeStart(in StartInput) Start {
 	server := in.Cloud.Server
 	if server == nil || server.State != cloud.ServerStopped && server.State != cloud.ServerStarting {

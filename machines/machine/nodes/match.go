@@ -14,8 +14,8 @@ import (
 )
 
 // clockDifference is how far the cloud's clock may be ahead of the API server's clock. A Node cannot register before its
-// server is created, but the two times come from two clocks. If the clocks differed by more, the default join timeout, which
-// is equally long, would not work either.
+// server is created, but the two times come from two clocks. The default join timeout is equally long, and would not work
+// with a larger difference.
 const clockDifference = 10 * time.Minute
 
 // Matcher decides which Node belongs to a Machine.
@@ -32,8 +32,8 @@ type Matcher struct {
 	Adopted bool
 }
 
-// NewMatcher returns the matcher for the Machine's server that the cloud shows, or has shown. It does not use the server
-// named in spec.providerID, because an author of the Machine can write that field.
+// NewMatcher returns the matcher for a Machine. Its server is the one that the cloud shows, or has shown, for the Machine.
+// spec.providerID is not used, because an author of the Machine can write that field.
 func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Matcher {
 	s := Matcher{Provider: provider, Machine: m, Server: f.Had}
 	if server := f.Server; server != nil {
@@ -42,10 +42,10 @@ func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Ma
 	return s
 }
 
-// Match returns the Machine's Node among the candidates; nil when none is. It prefers a Node with the server's provider ID to
-// a Node with the Machine's owner label, and the latter to a Node with the server's name. Among equal candidates, the Node
-// with the server's name comes first. taken explains why the Node with the server's provider ID or name is not the Machine's.
-// It is empty when there is no such Node, or when no server is known (MC-52, MCM-41).
+// Match returns the Machine's Node among the candidates; nil when none of them is. It looks first for a Node with the
+// server's provider ID, then with the Machine's owner label, then with the server's name. If several Nodes match in the same
+// way, a Node with the server's name comes first. taken explains why the Node with the server's provider ID or name is not
+// the Machine's. It is empty when there is no such Node, or when no server is known (MC-52, MCM-41).
 func (s Matcher) Match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
 	// Sort the Nodes with the server's name first: a kubelet chooses its labels and provider ID when it registers, but not
 	// its name.

@@ -12,9 +12,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ownKeys are the labels and annotations by which drover finds the Machine of a Node, and the label of the physical host.
-// drover sets these keys whatever value they have, and never removes them, so they need no record. No pod needs them before
-// the Node's first start is complete.
+// ownKeys are the labels and annotations by which drover finds the Machine of a Node, and the label of the physical host. drover
+// overwrites any other value of these keys and never removes them, so the Machine's status need not record them. No pod needs them
+// before the Node's first start is complete.
 var ownKeys = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
 
 // Wanted returns the labels, annotations and taints that a Machine's Node must have. host identifies the physical host of the
@@ -34,7 +34,8 @@ func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1
 	return w
 }
 
-// Recorded returns the part of the wanted marks that the Machine's status records: everything that comes from the template.
+// Recorded returns those of the wanted labels, annotations and taints that the Machine's status records: all that come from the
+// template.
 func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	record := want.DeepCopy()
 	for _, key := range ownKeys {
@@ -44,9 +45,9 @@ func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	return record
 }
 
-// RecordAhead returns the record that must be stored before the Node is changed. had holds drover's marks before the
-// change, and want those after it. The record contains the keys of both, so that no key stays on the Node forever if
-// the process ends in between.
+// RecordAhead returns the record that must be stored before the Node is changed. It contains the labels, annotations and taints
+// that drover has set (had) and those that drover is about to set (want). So each can still be removed from the Node later if the
+// process ends in between.
 func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	ahead := Recorded(want)
 	maps.Copy(ahead.Labels, had.Labels)
@@ -56,7 +57,8 @@ func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	return ahead
 }
 
-// RecordsKeys reports whether the record has every key of want that comes from the template.
+// RecordsKeys reports whether the record contains the keys of all wanted labels, annotations and taints that come from the
+// template.
 func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
 	template := Recorded(want)
 	lacks := func(have, keys map[string]string) bool {
@@ -70,8 +72,8 @@ func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
 	return !lacks(record.Labels, template.Labels) && !lacks(record.Annotations, template.Annotations) && !lacks(record.Taints, template.Taints)
 }
 
-// RecordOf returns the record in the Machine's status. If the status has no record, the result is empty, and nothing is
-// removed from the Node.
+// RecordOf returns the labels, annotations and taints that drover has set on the Node, as the Machine's status records them.
+// Without a record the result is empty, and nothing is removed from the Node.
 func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 	if m.Status.NodeMarks == nil {
 		return v1alpha1.NodeMarks{}
@@ -79,7 +81,7 @@ func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 	return *m.Status.NodeMarks
 }
 
-// TaintKey returns the key of a taint in [v1alpha1.NodeMarks].
+// TaintKey returns the key under which [v1alpha1.NodeMarks] holds a taint.
 func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
 // Apply changes the Node so that it has the labels, annotations and taints that want lists. had lists the labels, annotations and
@@ -130,9 +132,9 @@ func onlyAdds(is, becomes map[string]string) bool {
 	return maps.Equal(is, kept)
 }
 
-// merge changes on, the labels, annotations or taints of a Node. want is the wanted content, and had is what drover set last, as
-// it is recorded. merge removes a key that drover set and no longer wants, unless another program has changed its value. It sets a
-// wanted key unless another program has set it to another value. It always sets drover's own keys.
+// merge changes the labels, annotations or taints of a Node, which are in on. want is the wanted content, and had is what drover
+// set last, according to its record. merge removes a key that drover set and no longer wants, unless another program has changed
+// its value. It sets a wanted key unless another program has set it to another value. It always sets drover's own keys.
 func merge(on, want, had map[string]string) {
 	for key, value := range had {
 		if _, still := want[key]; !still && on[key] == value {
@@ -148,8 +150,8 @@ func merge(on, want, had map[string]string) {
 	}
 }
 
-// withTaints returns a Node's taints from a map of the values that they shall have, by TaintKey: first the existing taints in their
-// order, then the new taints sorted by key. It leaves out existing taints that are not in the map.
+// withTaints returns the taints of a Node. values maps the key (TaintKey) of each taint that the Node must have to its value. The
+// existing taints come first, in their order, without those that are not in values; then follow the new taints, sorted by key.
 func withTaints(on []corev1.Taint, values map[string]string, want v1alpha1.NodeMarks) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range on {

@@ -23,14 +23,14 @@ func machineWith(labels map[string]string, taints ...corev1.Taint) *v1alpha1.Mac
 	}
 }
 
-// synced is a Node together with the record of it in its Machine's status.
+// synced is a Node, together with the labels, annotations and taints that its Machine's status records.
 type synced struct {
 	corev1.Node
 	record v1alpha1.NodeMarks
 }
 
-// sync applies the Machine's template to the Node, and removes the startup taint if start is true. It fails the test unless changes is
-// whether that changed the Node.
+// sync applies the Machine's template to the Node, and removes the startup taint if start is true. The test fails if the Node
+// changes while changes is false, or does not change while changes is true.
 func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	t.Helper()
 	key := ""

@@ -118,7 +118,7 @@ func IsReadyPodOf(pod *corev1.Pod, set types.NamespacedName) bool {
 		})
 }
 
-// unreachableAfter is how long a Node must not have been Ready before its kubelet counts as dead.
+// unreachableAfter is the time after which the kubelet of a Node that is not Ready counts as dead.
 const unreachableAfter = 5 * time.Minute
 
 // Unreachable reports whether the Node has not been Ready for so long that its kubelet is not expected to terminate any pod.

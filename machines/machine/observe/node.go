@@ -16,8 +16,9 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// observeNode looks for the Node of the Machine's server that the cloud shows, or has shown. spec.providerID alone does not
-// prove that a Node belongs to the Machine. If no server is known, only a Node with the Machine's owner label belongs to it.
+// observeNode looks for the Machine's Node. It uses the server that the cloud shows, or has shown, for the Machine, because
+// spec.providerID alone does not prove that a Node belongs to the Machine. If no server is known, only a Node with the
+// Machine's owner label belongs to it.
 func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	seen := &s.Observed
 	if seen.Cloud.Server == nil && seen.Cloud.Foreign != "" {
@@ -54,8 +55,9 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	return nil
 }
 
-// candidates returns the Nodes that may be the Machine's. It looks them up by the server's provider ID. If none of those has
-// the server's name, it also looks them up by the owner label and by that name. A Node may be in the list twice.
+// candidates returns the Nodes that may be the Machine's. It looks them up by the server's provider ID. If none of these
+// Nodes has the server's name, it also looks up Nodes by the owner label and by the server's name. A Node may be in the
+// result twice.
 func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*corev1.Node, error) {
 	out, err := o.nodesBy(ctx, indexes.NodeServer, string(matcher.Server))
 	if err != nil || slices.ContainsFunc(out, matcher.Named) {

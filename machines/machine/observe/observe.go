@@ -103,9 +103,9 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// observeDuplicates chooses among several servers of a Machine that does not name a server yet. A server whose Node has
-// registered is kept, because it works already and its name is in use. If there is none, the server that the cloud has chosen
-// is kept.
+// observeDuplicates chooses among several servers of a Machine that does not name a server yet. An ACTIVE server whose Node
+// has registered is kept, because it works already and its name is in use. If no server has a Node, the server that the cloud
+// driver has chosen is kept.
 func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
 	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Duplicates) == 0 {
 		return nil

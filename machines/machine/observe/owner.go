@@ -71,8 +71,9 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// mayHave reports whether the Node may run on the Machine's server. It returns false when spec.providerID names no server,
-// but otherwise only a server that the cloud shows counts. While the cloud's servers are not known, it returns true.
+// mayHave reports whether the Node may run on the Machine's server. It returns false when spec.providerID names no server.
+// Otherwise it compares the Node with the server that the cloud shows for the Machine, and returns true while the cloud's
+// servers are not known.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
 	if record.ServerID(o.Cloud, m) == "" {
 		return false

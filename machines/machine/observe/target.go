@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// targetsLife is how long a result is reused, so that many drains share one list of Nodes.
+// targetsLife is how long a count of the Nodes is reused, so that many drains share one list of Nodes.
 const targetsLife = 5 * time.Second
 
 // targets caches whether evicted pods can be scheduled on other Nodes.
@@ -22,8 +22,8 @@ type targets struct {
 
 	mu   sync.Mutex
 	read time.Time
-	// nodes is the number of Nodes that accept pods, and name is the name of one of these Nodes. That is enough to know
-	// whether there is another Node.
+	// nodes is the number of Nodes that accept pods, and name is the name of one of them. If there is only one, name shows whether it
+	// is the Node that is drained.
 	nodes int
 	name  string
 	// coming reports whether a Machine is about to become a Node.

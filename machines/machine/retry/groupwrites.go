@@ -32,7 +32,7 @@ type groupWrites struct {
 	writing map[types.UID]bool
 	// failed holds, for each group whose last write failed, the deployment or set to which the back-offs must be written.
 	failed map[types.UID]client.Object
-	// signal contains an element when a write has failed.
+	// signal receives an element when a write has failed, and so starts the repetition of failed writes.
 	signal chan struct{}
 }
 

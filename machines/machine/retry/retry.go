@@ -84,8 +84,8 @@ func attempt(s *scope.Scope) backoff.Attempt {
 }
 
 // Failed records a failure that delays only this Machine, and when to try again. A call that only waits behind other calls of
-// drover is not a failure. In that case the cloud driver requeues the Machine when its turn comes, and the requeue after
-// RetryAfter is only a fallback.
+// drover is not a failure: the cloud driver requeues the Machine when the turn of the call comes. The requeue that Failed
+// plans for this case is only a fallback.
 func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if cause.Code == fault.CodeWaitingForTurn {
@@ -122,9 +122,9 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 	r.writeGroup(ctx, s)
 }
 
-// ServerFailed records that the server has gone to ERROR. Some classes of failures open the group's back-off at once. For any
-// other class, the first failure delays only its own Machine. A second failure opens the group's back-off, unless a server of
-// the group became ACTIVE in between. All Machines of the group show an open back-off (fault.GroupWait).
+// ServerFailed records that the server has gone to ERROR. Some classes of failures open the group's back-off immediately. A
+// failure of another class delays only its own Machine; a second such failure opens the group's back-off, unless a server of
+// the group became ACTIVE between the two. All Machines of the group show an open back-off (fault.GroupWait).
 func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) {
 	if fault.PolicyOf(cause.Class).OpensBackoff {
 		r.FailedInCloud(ctx, s, cause)
@@ -183,7 +183,7 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 // Ordered records that the cloud has accepted the create request for a server.
 func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
 
-// Leave allows another Machine to probe for the group, because this one is being deleted.
+// Leave allows another Machine to become the group's probe, because the given Machine is being deleted.
 func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
 
 // Forget drops all state of a Machine that is gone.
@@ -195,8 +195,8 @@ func (r *Retries) Forget(machine types.UID) {
 // Sweep drops the state of groups that are no longer used.
 func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
 
-// Wait handles a reconcile that ended with a wait for a back-off: it writes the back-off and the end of the wait into the
-// scope. It returns false when the reconcile ended otherwise.
+// Wait handles a reconcile that ended because a back-off delays the Machine: it copies the back-off into the scope, and
+// requeues the Machine for the time at which the back-off ends. It returns false when the reconcile ended for another reason.
 func (r *Retries) Wait(s *scope.Scope) bool {
 	now := s.Now()
 	switch s.Last.Reason {

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// seen is the last known state of those fields of a Machine that only drover writes. It must not be changed.
+// seen is the last known state of the fields of a Machine that only drover writes. A value of this type must not be
+// changed.
 type seen struct {
 	// version is the Machine's resourceVersion; empty when nothing is known.
 	version    string
@@ -101,8 +102,8 @@ func (mem *memory) forgetSeen(m *v1alpha1.Machine) {
 	mem.stateOf(m).seen = seen{}
 }
 
-// forgetRemoved removes from the memory the fields that a failed write was to remove. That write may have been carried out,
-// and PutBack must not restore these fields.
+// forgetRemoved drops from the memory the fields that a failed write intended to remove. The API server may have carried
+// out that write, and PutBack must not restore these fields then.
 func (mem *memory) forgetRemoved(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 )
 
 // longestLag is how long drover rejects a cache that is older than its own last write. After that it uses the cache
-// nevertheless, because resource versions are lower than before when a backup of etcd was restored.
+// nevertheless: when a backup of etcd was restored, resource versions start again at a lower number, and the cache only seems
+// older.
 const longestLag = time.Minute
 
 // memory holds, for each Machine, the last writes of this process, and the time since which a change waits to be written.
@@ -69,8 +70,9 @@ func (mem *memory) stateOf(m *v1alpha1.Machine) *written {
 	return e
 }
 
-// newer reports whether the write is newer than the object in the cache. Versions of one resource can be compared as numbers:
-// Kubernetes guarantees that since 1.35, and older API servers use etcd revisions, which can be compared, too.
+// newer reports whether the write o is newer than the object in the cache. It compares resource versions as numbers:
+// Kubernetes guarantees since 1.35 that they can be compared, and older API servers use the revisions of etcd, which can be
+// compared, too.
 func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	if o.uid != cached.GetUID() || now.Sub(o.at) > longestLag {
 		return false

@@ -16,7 +16,8 @@ import (
 // end ([Scope.Finish]); the values of Ahead are the exceptions.
 type Ahead string
 
-// The exceptions. In each of these cases, a new leader would do harm if it read the Machine as it was before the write.
+// The side effects before which the Machine must be written. In each case, a new leader would do harm if it read the Machine
+// as it was before the write.
 const (
 	// BeforeObserving restores fields that only drover writes and that another client has dropped. Facts that are read
 	// without these fields are wrong.
@@ -30,21 +31,21 @@ const (
 	// BeforeDeletingServer records the server's resources and their project. After the deletion the cloud does not show them
 	// any more.
 	BeforeDeletingServer Ahead = "deleting the server"
-	// BeforeStartingServer records the start. A new leader must not start the server again.
+	// BeforeStartingServer records the start, so that a new leader does not start the server again.
 	BeforeStartingServer Ahead = "starting the server"
 	// BeforeChangingNode records the keys that are about to be set on the Node. A key without a record would never be
 	// removed.
 	BeforeChangingNode Ahead = "changing the Node"
 	// BeforeDeletingMachine records why the Machine is deleted and replaced by its set.
 	BeforeDeletingMachine Ahead = "deleting the Machine"
-	// BeforeForgetting removes the last finalizer. The Machine's state must not be dropped from memory before that write.
+	// BeforeForgetting removes the last finalizer. Only after that write may the Machine's state be dropped from memory.
 	BeforeForgetting Ahead = "forgetting the Machine"
 
 	atEnd Ahead = "ending the reconcile"
 )
 
-// WriteAhead writes the changes made to the Machine so far, before the side effect that why names. It writes nothing when the
-// Machine has not changed.
+// WriteAhead writes the changes made to the Machine so far, because a side effect follows, which why names. It writes nothing
+// when the Machine has not changed.
 func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 	return s.write(ctx, why)
 }

@@ -77,8 +77,8 @@ func Compute(in *Input) {
 
 func (in *Input) set(name string, v Verdict) { SetCondition(in.Machine, name, v, in.Now) }
 
-// showsReady reports whether condition Ready is computed again. The stored condition stays while a Node that has started
-// cannot be written, and while neither a Node nor anything new about the server is known.
+// showsReady reports whether condition Ready is computed again. Otherwise the stored condition stays: when the Node has
+// started but cannot be written now, and when neither a Node nor anything new about the server is known.
 func (in *Input) showsReady() bool {
 	f := in.Facts
 	if f.Node == nil && !f.Joined && !f.Deleting && f.ServerUnlisted() {
@@ -89,7 +89,7 @@ func (in *Input) showsReady() bool {
 }
 
 // deletionMessage returns what the deletion waits for. During a drain, the message does not include the state of the cloud:
-// a drain does not wait for the cloud, and an Event is recorded when the message changes.
+// a drain does not wait for the cloud, and each change of the message would record another Event.
 func (in *Input) deletionMessage() string {
 	if step := in.Last.Step; step == lifecycle.DrainNode || step == lifecycle.AwaitDetach {
 		return in.message()

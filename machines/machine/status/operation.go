@@ -14,8 +14,8 @@ const (
 	stateSuccessful = "Successful"
 )
 
-// setOperation sets the last operation. The operation's time is when the operation started. It changes when the kind, state
-// or text changes, and does not change when the Machine is only reconciled again.
+// setOperation sets the last operation. Its time is when the operation started: the time changes when the kind, the state
+// or the text of the operation changes, and stays when the Machine is only reconciled again.
 func (in *Input) setOperation() {
 	kind, state, text := in.operation()
 	old := in.Machine.Status.LastOperation

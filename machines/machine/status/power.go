@@ -37,8 +37,8 @@ func (in *Input) shutDown(server *cloud.Server) Verdict {
 	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf("server %s is shut down (%s)", server.ID, server.Status)}
 }
 
-// busy returns condition ServerReady of a server with a running task of another user. The server is left alone for busyPatience
-// after the last change of the condition to False.
+// busy returns condition ServerReady of a server with a running task of another user. drover does not replace the Machine for
+// busyPatience after the condition has last become False.
 func (in *Input) busy(server *cloud.Server) Verdict {
 	since := in.Now.Time
 	if c := ConditionOf(in.Machine, v1alpha1.ConditionServerReady); c.Status == corev1.ConditionFalse && c.LastTransitionTime != nil {

@@ -50,7 +50,8 @@ func (in *Input) serverState() Verdict {
 		return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 	case cloud.ServerBuilding:
 		if nodes.Runs(in.Facts.Node) {
-			// The list is older than the Node, and the next list will show the server as ACTIVE. Status True now saves a write then.
+			// The Node is Ready, so the list of servers is out of date, and the next list will show the server as ACTIVE. If the status
+			// is True now, that list causes no write.
 			return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 		}
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, ""}

@@ -115,7 +115,7 @@ func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bo
 	return true
 }
 
-// passingReadyReasons are the reasons of condition Ready that every Machine has before it has a Node.
+// passingReadyReasons are the reasons of condition Ready that are usual before the first start of the Node is complete.
 var passingReadyReasons = []string{lifecycle.ReasonNoServer, lifecycle.ReasonNotSynced, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerDeleting, lifecycle.ReasonWaitingForNode, lifecycle.ReasonNodeStarting}
 
 // passingServerStates are the reasons of condition ServerReady that every server has while it is created and deleted.

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// consoleRead is how many bytes of a console are read. It is larger than consoleBytes, because output such as progress bars and
-	// control sequences is left out.
+	// consoleRead is how many bytes of a console are read. It is larger than consoleBytes, because progress bars and control sequences
+	// are removed from the text.
 	consoleRead = 64 << 10
 	// consoleBytes is how many bytes of a console the condition shows.
 	consoleBytes = 4096
@@ -30,8 +30,8 @@ const (
 	consoleInEvent = 800
 )
 
-// keepConsole copies the end of the server's console into a condition after the join deadline has passed, once for each
-// server (CAPI-25). It reports whether it did so in this call.
+// keepConsole copies the end of the server's console into a condition after the join deadline has passed, once for each server
+// (CAPI-25). It reports whether this call has copied it.
 func (j *Join) keepConsole(ctx context.Context, s *scope.Scope) bool {
 	server := s.Observed.Cloud.Server
 	if consoleIs(s, lifecycle.ReasonJoinTimeout) {
@@ -63,8 +63,8 @@ func clearConsole(s *scope.Scope) {
 // consoleLooks are the times at which drover reads the console of an ACTIVE server without a Node, as fractions of the join timeout.
 var consoleLooks = []float64{0.5, 0.75}
 
-// nextLook returns when the console is to be read next after a given time. created is when the server was created. It
-// returns false when no read is left before the deadline.
+// nextLook returns the first time later than after at which the console of a server is to be read. created is when the server was
+// created. It returns false when the console is not to be read again before the join deadline.
 func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
 	for _, part := range consoleLooks {
 		if at := created.Add(time.Duration(part * float64(timeout))); at.After(after) {
@@ -121,9 +121,9 @@ func setConsole(s *scope.Scope, v status.Verdict) {
 	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
 }
 
-// A line of a console names a failure when it contains both the name of a program that creates the Node and a word for an error. The
-// name is required because kernels print many harmless errors. A line that matches aside does not count, because it only repeats
-// that something failed, without the cause.
+// Expressions that find the failure in a console. A line names a failure when it contains the name of a program that creates the
+// Node (nodeMakers) and a word for an error (failureWords); error words alone do not suffice, because kernels print many harmless
+// errors. Lines that match aside do not count, because they only repeat that something failed, without the cause.
 var (
 	nodeMakers   = regexp.MustCompile(`(?i)drover-setup|drover-report|cloud-init|ignition|kubelet|containerd|kernel panic|emergency`)
 	failureWords = regexp.MustCompile(`(?i)\b(fail(ed|ure|s|ing)?|errors?|fatal|panic|emergency|cannot|could not|unable|denied|refused|unauthorized|forbidden|timed out|no route|no space|needs)\b`)
@@ -141,15 +141,16 @@ func failureIn(console string) string {
 	return last
 }
 
-// Terminal output in a console: colours, cursor movements, and the lines in which systemd shows twice a second what it waits
-// for. During a setup that takes minutes, these lines would fill the whole text.
+// Expressions for the terminal output that is removed from a console: colours, cursor movements, and the lines in which systemd
+// shows twice a second what it waits for. During a setup that takes minutes, nothing else would fit into the shown part.
 var (
 	escapes  = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
 	progress = regexp.MustCompile(`(?m)^\s*\[[ *]+\] (\(\d+ of \d+\) )?(A start job is running|Job .* running|A stop job is running).*`)
 	blanks   = regexp.MustCompile(`\n\s*\n`)
 )
 
-// printable removes terminal output, control characters, and the first line, whose beginning is missing.
+// printable removes terminal output and control characters. It also removes the first line when its beginning may be missing,
+// because only the end of the console was read.
 func printable(text string) string {
 	if _, rest, ok := strings.Cut(text, "\n"); ok && len(text) >= consoleRead {
 		text = rest

@@ -48,8 +48,8 @@ func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error
 }
 
 // MakeUserData creates the join token and the user data. If that is impossible (a kubelet outside the version skew, an
-// unknown operating system), the Machine gets no server and shows why. The same applies to a Machine that must wait for
-// another program.
+// unknown operating system), the Machine gets no server and shows why. A Machine that must wait for another program gets no
+// server before that program has finished.
 func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, error) {
 	err := c.Bootstrap.Check(ctx, s.Machine)
 	if err == nil {
@@ -99,7 +99,7 @@ func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return true, nil
 }
 
-// RecordServer records the server in the Machine; the status at the end of the reconcile stores the record. Until then only
+// RecordServer records the server in the Machine; the write at the end of the reconcile stores the record. Until then only
 // the server's owner tag links the server to the Machine. The same write records the labels, annotations and taints of the
 // Node before the Node registers.
 func (c *Creation) RecordServer(ctx context.Context, s *scope.Scope) (bool, error) {

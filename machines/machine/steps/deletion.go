@@ -82,9 +82,9 @@ func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
 }
 
-// refusedInDeletion records that a call to the cloud failed, and reports whether the deletion continues without it. Only a
-// forced deletion does. When the call merely waits behind other calls of drover, a forced deletion continues only after its
-// time has ended (ForceOver).
+// refusedInDeletion records that a call to the cloud failed, and reports whether the deletion continues without that call. Only
+// a forced deletion continues. While the call merely waits behind other calls of drover, a forced deletion continues only when
+// its time limit has ended (ForceOver).
 func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	d.Retries.Failed(ctx, s, err)
 	s.Progress.CloudRefused = !s.WaitsForTurn || s.Policy.ForceOver
@@ -139,8 +139,8 @@ func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error
 	return true, nil
 }
 
-// leftByForce returns err, unless the time of a forced deletion has ended. In that case it records what could not be deleted
-// and returns nil.
+// leftByForce returns err while the time limit of a forced deletion has not ended. Afterwards it records what could not be
+// deleted and returns nil.
 func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	if !s.Policy.ForceOver {
 		return false, err
@@ -152,8 +152,8 @@ func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 }
 
 // LetGo ends the deletion in the cloud without the cloud's confirmation, because nothing was ever created, the server is not
-// drover's, or an operator forced the deletion. If it was forced, an Event names the resources that may be left, once the
-// Machine is gone.
+// drover's, or an operator forced the deletion. After a forced deletion, an Event names the resources that may still exist in
+// the cloud.
 func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.Released = true
 	if s.Last.Reason == lifecycle.ReasonForced {
@@ -202,8 +202,8 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 		// The Machine is gone, or the API server does not serve Machines at the moment. Check again later.
 		s.RequeueWithin(scope.PollCloud)
 	} else if err != nil {
-		// Keep the finalizers in the working copy: the write at the end of the reconcile must not remove them, because it would
-		// not drop the Machine's state in memory.
+		// Keep the finalizers in the working copy. Otherwise the write at the end of the reconcile would remove them, and that write
+		// does not drop the Machine's state in memory.
 		s.Machine.Finalizers = kept
 		return false, err
 	}

@@ -73,8 +73,8 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	return false, nil
 }
 
-// drained records that no pod is left to evict, and whether volumes are still attached. An abrupt drain does not check
-// volumes, so for a Node that is out of service the volumes are looked up here.
+// drained records that no pod is left to evict, and whether volumes are still attached. A drain that does not wait for pods
+// (Abrupt) does not check volumes either, so drained looks them up when the Node is out of service.
 func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []string) (err error) {
 	if s.Progress.OutOfService {
 		if detaching, err = d.Drains.Drainer.Attached(ctx, s.Observed.Node.Name); err != nil {
@@ -129,7 +129,7 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 	}
 	s.WroteNode(node)
 	s.Policy.NodeOutOfService = false
-	// The drain so far assumed that nothing runs on the Node. The server runs again, so drop the results.
+	// Drop the results of the drain: they assume that nothing runs on the Node, but its server runs again.
 	d.Drains.Forget(s.Machine.UID)
 	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", klog.KObj(node), "server", s.Observed.Cloud.Server.ID)
 	return true, nil
@@ -147,8 +147,8 @@ func retryDrain(s *scope.Scope) time.Duration {
 	return retryBlockedLong
 }
 
-// AwaitDetach waits until the volumes of the evicted pods are detached. Deleting a server while volumes are attached would
-// delay the volumes (MC-61).
+// AwaitDetach waits until the volumes of the evicted pods are detached. If the server were deleted while volumes are
+// attached, pods on other Nodes would get these volumes later (MC-61).
 func (d *Deletion) AwaitDetach(_ context.Context, s *scope.Scope) (bool, error) {
 	s.RequeueWithin(retryDetaching)
 	return false, nil
@@ -194,9 +194,8 @@ func blockedText(blocked []drain.Blocked) string {
 	return status.BlockedPrefix + listed(blocked)
 }
 
-// warnBlocked records one Event when evictions are refused for the first time, and another when the pods or the reasons
-// change. It does not record one at each retry. The Event is recorded after the write of the condition that has the same
-// text.
+// warnBlocked records an Event when evictions are refused for the first time, and again when the pods or the reasons change,
+// but not at each retry. The Event is recorded after the write of the condition that has the same text.
 func warnBlocked(s *scope.Scope, blocked string) {
 	before := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
 	if blocked == "" || before == blocked || strings.HasPrefix(before, blocked+detailSeparator+detachingPrefix) {

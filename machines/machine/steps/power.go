@@ -78,10 +78,10 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// record writes the start of the server into the Machine. The start counts as not sent until drover has asked the cloud for
-// it, even if this write fails: the end of the reconcile stores the start nevertheless. record returns an error if the API
-// server drops the start because the CRD of Machines is older than this version of drover. Without a stored start, drover
-// would start the server again and again.
+// record writes the start of the server into the Machine. If this write fails, the write at the end of the reconcile stores
+// the start; a start counts as not sent until drover has asked the cloud for it. record returns an error if the API server
+// drops the start because the CRD of Machines is older than this version of drover. Without a stored start, drover would
+// start the server again and again.
 func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
 	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	s.SetStartUnsent(true)

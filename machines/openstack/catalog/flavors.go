@@ -23,8 +23,8 @@ type Flavor struct {
 // localName matches the names of flavors that have a local disk, for clouds that set no extra spec for local disks.
 var localName = regexp.MustCompile(`^l\d+\.`)
 
-// isLocal reports whether the flavor's disk is on the host: an extra spec whose name ends with storage has the value local, or
-// there is no such extra spec and localName matches the flavor's name.
+// isLocal reports whether the flavor's disk is on the host. If the flavor has an extra spec whose name ends with storage, its
+// value must be local; otherwise the flavor's name must match localName.
 func (f *Flavor) isLocal() bool {
 	if f.Disk == 0 {
 		return false

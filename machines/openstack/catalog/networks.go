@@ -46,9 +46,9 @@ func (c *Catalog) pool(ctx context.Context, name string) (network, error) {
 	return n, err
 }
 
-// onlyNetwork returns the network for specs with neither a network nor a subnet: the only network that the project sees, else the
-// only one that is not external and has a visible subnet. This is machine-controller's rule, except that machine-controller also
-// counts external networks with visible subnets. With no or several candidates it returns an Invalid error.
+// onlyNetwork returns the network for specs with neither a network nor a subnet. If the project sees only one network, it is that
+// network; otherwise it is the only one that is not external and has a visible subnet. With no or several candidates, onlyNetwork
+// returns an Invalid error. machine-controller has the same rule, but also counts external networks with visible subnets.
 func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 	return lookup(c.cache, networkKind.key(""), func() (network, error) {
 		all, err := client.List[network](ctx, c.session, client.Listing{
@@ -70,7 +70,7 @@ func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 	})
 }
 
-// pickOnly returns the only network that servers can be attached to.
+// pickOnly returns the only network that is not external and has a visible subnet. Otherwise it returns an error.
 func pickOnly(all []network, subnets []subnet) (network, error) {
 	var candidates []network
 	var names []string

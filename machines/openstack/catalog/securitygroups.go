@@ -45,7 +45,8 @@ const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other;
 // defaultGroup returns the default group, and creates it if it does not exist. When two programs have created a group at the same
 // time, all programs use the oldest group. If drover created the group without finishing it, defaultGroup adds the missing rules.
 func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
-	// This key differs from the key for a spec that names the group, because such a name may refer to a group of another project.
+	// The cache key differs from the key for a spec that names the group, because the name in a spec may refer to a group of another
+	// project.
 	return lookup(c.cache, "default security group", func() (securityGroup, error) {
 		all, err := c.defaultGroups(ctx)
 		if err != nil {

@@ -20,8 +20,8 @@ type answer struct {
 	// text is the message of the response. It is only a summary when the body is not known to come from OpenStack, because drover
 	// never shows such a body. kind is the error type that Neutron sends with the message.
 	text, kind string
-	// own is true when the body is an error in OpenStack's format. proof is true when the body has the form in which this service
-	// reports that a resource does not exist.
+	// own is true when the body is an error in OpenStack's format. proof is true when the body has the form in which the called
+	// service itself reports that a resource does not exist.
 	own, proof bool
 }
 

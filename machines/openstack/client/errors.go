@@ -135,8 +135,8 @@ func refused(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	return resp, ok
 }
 
-// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. A create has not succeeded when
-// its token was refused and could not be renewed.
+// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. It returns false when no
+// connection was opened, and when the token was refused and could not be renewed.
 func UnknownOutcome(err error) bool {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {

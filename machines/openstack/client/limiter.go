@@ -16,10 +16,10 @@ import (
 const (
 	// mostConcurrent is the maximum number of requests of one kind in flight at an endpoint, whatever the latency shows.
 	mostConcurrent = 64
-	// patience is how long a request without a Machine waits for its turn. It is short compared with callTimeout, so that enough
-	// time is left for the response.
+	// patience is how long a request that is not made for a Machine waits for its turn. It is short compared with callTimeout, so that
+	// enough time is left for the response.
 	patience = 2 * time.Second
-	// paceAhead is the maximum time for which a request may occupy a worker before its turn under the rate limit comes.
+	// paceAhead is the maximum time for which a request may occupy a worker while it waits for its turn under the rate limit.
 	paceAhead = patience / 2
 )
 
@@ -55,7 +55,8 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// sweep removes the queues and the limiters that were last used before the given time. The limits that they have learned are lost.
+// sweep removes the queues and the limiters that were last used before the given time. The limits that they have learned about
+// their endpoints are lost.
 func (l *limits) sweep(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +101,7 @@ type request struct {
 // acquire returns a request that may be sent; the caller must call release afterwards. Otherwise it returns a RateLimited error
 // with the time after which to retry. The error's code is RateLimited while the endpoint is paused, and WaitingForTurn while the
 // request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's position in the queue and
-// wakes the Machine later. Other callers wait for up to patience.
+// wakes the Machine later. For any other caller, acquire first waits up to 2 s (patience).
 func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
 	e.mu.Lock()
 	now := e.clock.Now()
@@ -128,7 +129,7 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 	return e.untilTurn(ctx, q, r)
 }
 
-// await waits in the queue for at most patience.
+// await waits until the queue has a slot for the request, but no longer than 2 s (patience).
 func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*request, error) {
 	timer := e.clock.NewTimer(patience)
 	defer timer.Stop()
@@ -173,7 +174,7 @@ func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (
 
 // result is the outcome of a request.
 type result struct {
-	// unsent is true when the request was not sent after all.
+	// unsent is true when the request got a slot but was not sent, for example because a pause of the endpoint had begun.
 	unsent bool
 	// answered is true when the endpoint answered, unless it answered that it is unavailable (503 or 504).
 	answered bool

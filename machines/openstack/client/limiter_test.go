@@ -99,8 +99,8 @@ func (f *fleet) ask(by caller) (*request, error) {
 	return f.acquire(context.Background(), posts, by)
 }
 
-// through sends one request for a Machine: it asks the limiter again whenever the Machine is woken. It returns the time until the
-// request was answered.
+// through sends one request for a Machine. It asks the limiter again whenever the Machine is woken, until the request may be
+// sent, and returns the time until the endpoint has answered.
 func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	began := time.Now()
 	for {

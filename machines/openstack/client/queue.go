@@ -15,7 +15,8 @@ const (
 	// grace is how long a slot is reserved for a Machine that was woken. The Machine's reconcile begins within milliseconds unless
 	// all workers are busy.
 	grace = 250 * time.Millisecond
-	// mostMissed is the maximum of queue.missed. It limits how many Machines are woken for one slot.
+	// mostMissed is the highest count of woken Machines in a row that did not retry in time (queue.missed). It limits how many
+	// Machines are woken for one slot.
 	mostMissed = 6
 	// askAgain is the time after which a waiting Machine retries even if it has not been woken. It keeps its position in the queue.
 	askAgain = 30 * time.Second
@@ -46,7 +47,7 @@ type queue struct {
 	// missed counts how often in a row a Machine was woken for its turn and sent no request within the grace period, up to
 	// mostMissed.
 	missed int
-	// timer runs tick at the time due. due is zero when tick has nothing to do at a later time.
+	// timer calls the method tick at the time due. due is zero when there is nothing to do later.
 	timer clock.Timer
 	due   time.Time
 }
@@ -54,7 +55,8 @@ type queue struct {
 // waiter is a request that waits for its turn.
 type waiter struct {
 	caller
-	// ready is closed once request is set, or when the endpoint is paused. It is nil for a Machine, which is woken instead.
+	// ready is closed when the request may be sent (request is then set), or when the endpoint is paused. It is nil for a Machine,
+	// which is woken instead.
 	ready   chan struct{}
 	request *request
 	// calledAt is when the Machine was woken; zero while it waits for its turn. late is true when its grace period has ended.
@@ -64,7 +66,7 @@ type waiter struct {
 
 func (w *waiter) called() bool { return !w.calledAt.IsZero() }
 
-// queue returns the queue of a kind of request. mu must be held, as for all methods below.
+// queue returns the queue of a kind of request. The caller must hold mu, as for all methods below.
 func (e *endpointLimiter) queue(kind requestKind) *queue {
 	q, ok := e.queues[kind]
 	if !ok {
@@ -86,14 +88,14 @@ func (e *endpointLimiter) sweep(before time.Time) (left int) {
 	return len(e.queues)
 }
 
-// arrive returns the request that a Machine may send now. When the Machine must wait, it adds the Machine to parked and returns
-// nil.
+// arrive returns the request that a Machine may send now. When the Machine must wait, arrive adds it to the waiting Machines and
+// returns nil.
 func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	w := q.parked[by.machine.UID]
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
-		// When woken Machines do not retry in time, because the workers are busy, any Machine that sends a request gets the slot.
+		// Woken Machines do not retry in time when the workers are busy. Then any Machine that sends a request gets the slot.
 		free = e.fits(q, q.inFlight, 0, now)
 	case w == nil && q.line.Len() == 0:
 		free = e.fits(q, q.inFlight+q.expected, q.expected, now)
@@ -120,15 +122,14 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	return nil
 }
 
-// fits reports whether one more request may be sent. inFlight is the number of requests in flight, and others is the number of
-// requests that are about to be sent. The concurrency limit must allow the request, and its turn under the endpoint's rate limit
-// must come soon.
+// fits reports whether one more request may be sent: the concurrency limit must allow it, and its turn under the endpoint's rate
+// limit must come soon. inFlight is the number of requests in flight, and others the number of requests that are about to be sent.
 func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bool {
 	return inFlight < q.concurrency.Limit() && (inFlight == 0 || e.rate.Ahead(now, others) <= paceAhead)
 }
 
-// occupied returns the number of slots that are taken or reserved. The more woken Machines in a row did not retry within the grace
-// period, the fewer slots it counts as reserved, so that more Machines are woken for one slot: 1, 1, 2, 4 and so on.
+// occupied returns the number of slots that are taken or reserved. When several woken Machines in a row did not retry within the
+// grace period, it counts several reservations as one, so that more Machines are woken for one slot: 1, 1, 2, 4 and so on.
 func (q *queue) occupied() int { return q.inFlight + q.expected>>max(q.missed-1, 0) }
 
 // fill assigns free slots to waiters, in the order of the queue: a waiting goroutine may send its request, and a waiting Machine is
@@ -159,7 +160,8 @@ func (e *endpointLimiter) begin(q *queue, now time.Time) *request {
 	return &request{turn: turn, delayed: turn.After(now), inFlight: q.inFlight}
 }
 
-// schedule sets the timer to the next time at which tick has something to do.
+// schedule sets the timer to the next time at which tick has something to do, for example at the end of a grace period or of a
+// pause.
 func (e *endpointLimiter) schedule(q *queue, now time.Time) {
 	var due time.Time
 	soonest := func(t time.Time) {
@@ -213,7 +215,8 @@ func (e *endpointLimiter) tick(q *queue) {
 	e.fill(q, now)
 }
 
-// interrupt starts a pause of the endpoint: waiting requests fail, and Machines wait for the end of the pause.
+// interrupt starts a pause of the endpoint. Requests that wait in a goroutine fail; Machines stay in the queue until the pause
+// ends.
 func (e *endpointLimiter) interrupt(q *queue, now time.Time) {
 	var machines []*waiter
 	for w, ok := q.line.Pop(); ok; w, ok = q.line.Pop() {
@@ -243,7 +246,8 @@ func (e *endpointLimiter) forget(machine types.UID) {
 	}
 }
 
-// drop removes a Machine from the queue; w is nil when the Machine does not wait.
+// drop removes the waiting request of a Machine from the queue. It does nothing when w is nil, that is, when the Machine does not
+// wait.
 func (q *queue) drop(w *waiter) {
 	if w == nil {
 		return
@@ -259,7 +263,8 @@ func (q *queue) drop(w *waiter) {
 	}
 }
 
-// uncall removes a waiter from called, so that it counts as not woken. It does nothing for a waiter that was not woken.
+// uncall removes a waiter from the list of woken Machines, so that it counts as not woken. It does nothing for a waiter that was
+// not woken.
 func (q *queue) uncall(w *waiter) {
 	if !w.called() {
 		return

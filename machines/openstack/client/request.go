@@ -26,7 +26,7 @@ type (
 	machineKey struct{}
 )
 
-// WithGroup returns a context whose calls are made for a node group. Groups share an endpoint fairly.
+// WithGroup returns a context for calls on behalf of a node group. The limiter of an endpoint serves the groups in turn.
 func WithGroup(ctx context.Context, group string) context.Context {
 	return context.WithValue(ctx, groupKey{}, group)
 }
@@ -69,7 +69,7 @@ type Call struct {
 	// Version is the row of the table of microversions (versions.go) for a call to Nova.
 	Version Version
 	// Machine is the Machine for which the call is made: when the call has to wait for its turn, the Machine's reconcile ends, and
-	// the Machine is woken later. If it is zero, the call itself waits.
+	// the Machine is woken later. If Machine is zero, the call itself waits.
 	Machine MachineRef
 	// Pages is true when the responses are pages of a list, which may be larger than other responses: up to 64 MiB instead of 4
 	// MiB.
@@ -78,10 +78,10 @@ type Call struct {
 
 // caller is the group and the Machine for which a request is made.
 type caller struct {
-	// group is the node group; empty for a request that is for all groups.
+	// group is the node group for which the request is made; empty for a request on behalf of all groups.
 	group string
-	// machine is the Machine that makes the request. While the request waits for its turn, the Machine's reconcile ends, and the
-	// Machine is woken later. If it is zero, the request itself waits.
+	// machine is the Machine for which the request is made. When the request has to wait for its turn, the Machine's reconcile
+	// ends, and the Machine is woken later. If machine is zero, the request itself waits.
 	machine MachineRef
 }
 

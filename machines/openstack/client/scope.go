@@ -37,10 +37,11 @@ var serviceTypes = map[Service][]string{
 // versionPath is the end of a service's URL. Some catalogs include it and others leave it out.
 var versionPath = map[Service]string{Network: "v2.0/", Image: "v2/"}
 
-// computePath is added to a compute URL without a version. Catalogs may have v2 or v2.1, and some add the project to it.
+// computePath is added to a compute URL without a version. Catalogs may have v2 or v2.1 in the URL, and some append the project to
+// the version.
 const computePath = "v2.1/"
 
-// chooseEndpoints selects one URL per service. When the credentials name no region, the catalog must have only one.
+// chooseEndpoints selects one URL per service. When the credentials name no region, the catalog must have only one region.
 func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 	region, err := chooseRegion(t.Catalog, c.Region)
 	if err != nil {

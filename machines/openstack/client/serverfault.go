@@ -13,7 +13,7 @@ var serverFaults = []struct {
 	class fault.Class
 	code  fault.Code
 }{
-	// Zed, Epoxy: the scheduler found no host; also sent when Placement is down.
+	// Zed, Epoxy: the scheduler found no host. Nova shows the same text when Placement is down.
 	{regexp.MustCompile(`(?i)no valid host was found`), fault.NoCapacity, fault.CodeNoValidHost},
 	// From Nova's source code: every host was tried, and the last one no longer had the resources for the server.
 	{regexp.MustCompile(`(?i)insufficient compute resources`), fault.NoCapacity, fault.CodeNoValidHost},
@@ -22,8 +22,8 @@ var serverFaults = []struct {
 	// Zed: the volume quota was too small for the boot volume.
 	{regexp.MustCompile(`(?i)volume.*quota|quota.*(volume|gigabytes)|VolumeLimitExceeded|maximum number of volumes`), fault.Quota, fault.CodeVolumeQuotaExceeded},
 	{regexp.MustCompile(`(?i)quota exceeded`), fault.Quota, fault.CodeQuotaExceeded},
-	// Zed: hosts were found, but the build failed on each that was tried, for example because Neutron is down. It does not mean a
-	// lack of capacity.
+	// Zed: hosts were found, but the build failed on each host that was tried, for example because Neutron is down. So this text
+	// does not mean a lack of capacity.
 	{regexp.MustCompile(`(?i)exceeded maximum number of retries|exhausted all hosts available`), fault.Transient, fault.CodeServerError},
 	// Zed: Nova did not reach Neutron, or another service.
 	{regexp.MustCompile(`(?i)unable to establish connection to|max retries exceeded with url`), fault.Transient, fault.CodeServerError},

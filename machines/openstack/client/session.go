@@ -41,9 +41,10 @@ type Session struct {
 	// sign-in before retryAt.
 	failed  error
 	retryAt time.Time
-	// refused is true when the cloud also refuses the current token, so that no call can be made before retryAt.
+	// refused is true when the renewal failed and the cloud refuses the current token, so that no call can be made before retryAt.
 	refused bool
-	// moved is set while Keystone's tokens are for another project than the scope's. No call is made while it is set.
+	// moved is the error while Keystone issues tokens for another project than that in scope; nil otherwise. No call is made while
+	// moved is set.
 	moved error
 }
 
@@ -86,8 +87,9 @@ func (s *Session) Method() Method { return s.creds.Method() }
 // IdentityEndpoint returns the URL of the session's Keystone.
 func (s *Session) IdentityEndpoint() string { return s.creds.IdentityEndpoint }
 
-// Known returns the scope without making a call. It is nil before the first sign-in. The error is why the last sign-in failed, why
-// a refused token could not be renewed, or that the credentials are now for another project than the scope's.
+// Known returns the scope without making a call. The scope is nil before the first sign-in. The error explains why the last
+// sign-in failed, why a refused token could not be renewed, or that the credentials are now for another project than that in the
+// scope.
 func (s *Session) Known() (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,9 +191,9 @@ func (s *Session) reauthenticate(ctx context.Context) error {
 	return err
 }
 
-// replaceToken gets a new token and uses it if it is for the project of the scope. The name of the project may refer to another
-// project now, which has none of the resources of the first project. A token for another project is not used, and no call is made
-// until a renewal returns a token for the right project.
+// replaceToken gets a new token and uses it if it is for the project of the scope. The credentials may name the project by a name
+// that belongs to another project now, without the resources of the old project. A token for another project is not used, and no
+// call is made until a renewal returns a token for the right project.
 func (s *Session) replaceToken(ctx context.Context) error {
 	started := s.clock.Now()
 	fresh := &gophercloud.ProviderClient{
@@ -267,7 +269,7 @@ func authOptions(c *Credentials) gophercloud.AuthOptions {
 	return o
 }
 
-// domain returns either the ID or the name of a domain, because Keystone refuses a request with both.
+// domain returns either the ID or the name of a domain and leaves the other empty, because Keystone refuses a request with both.
 func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
 	switch {
 	case ownID != "":
@@ -355,7 +357,7 @@ func (s *Session) seeRefusal(err error) {
 	s.refused = s.failed != nil
 }
 
-// client returns a client for one call, with that call's microversion.
+// client returns a client for one call, which sends that call's microversion.
 func (s *Session) client(ctx context.Context, c Call, endpoint string) (*gophercloud.ServiceClient, error) {
 	client := &gophercloud.ServiceClient{ProviderClient: s.provider, Endpoint: endpoint, Type: string(c.Service)}
 	if c.Version.wanted == "" {

@@ -31,7 +31,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
 	var refusal *fault.Error
 	if errors.As(err, &refusal) {
-		// The error is from leased or readOnly: the request was not sent, so nothing is learned about the endpoint.
+		// The lease check or the read-only mode refused the request. It was not sent, so the limiter learns nothing about the
+		// endpoint.
 		endpoint.release(kind, turn, result{unsent: true})
 		return nil, err
 	}
@@ -72,7 +73,8 @@ func pauseAfter(status int, header http.Header) time.Duration {
 	return 0
 }
 
-// retryAfter parses the header Retry-After in either form: seconds, or a date, which is compared with the response's own Date.
+// retryAfter parses the header Retry-After in either form: a number of seconds, or a date. A date is compared with the
+// response's own Date, because the clocks may differ.
 func retryAfter(header http.Header) time.Duration {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {

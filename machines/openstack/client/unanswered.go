@@ -47,7 +47,8 @@ func hostIn(err error) string {
 	return "the endpoint"
 }
 
-// unreadable reports whether err means that a response could not be decoded. The texts of such errors quote the response.
+// unreadable reports whether err means that a response could not be decoded. The text of such an error quotes the response, so it
+// must not be shown.
 func unreadable(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -55,8 +56,8 @@ func unreadable(err error) bool {
 	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.As(err, &stamp)
 }
 
-// reason returns why a request failed. The texts of the HTTP and TLS libraries may quote what the server sent. reason returns only
-// texts that quote nothing; for other errors known is false.
+// reason returns why a request failed. The error texts of the HTTP and TLS libraries may quote what the server sent. reason
+// returns only texts without such a quotation; for other errors, known is false.
 func reason(err error) (text string, known bool) {
 	var request *url.Error
 	var dns *net.DNSError

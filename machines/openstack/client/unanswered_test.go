@@ -67,7 +67,7 @@ func TestErrorsDoNotShowAnswersThatAreNotFromOpenStack(t *testing.T) {
 func TestEachStepOfARequestHasADeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name, url string
-		// serve sends the server's answer on its end of a connection.
+		// serve writes the server's answer to c, the server's end of a connection.
 		serve func(c net.Conn)
 		most  time.Duration
 	}{

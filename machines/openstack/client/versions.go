@@ -17,9 +17,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Version is a row of the table of compute microversions: the version that a call wants, the least version that it needs, and the
-// feature that is missing below the wanted version. Versions have the form 2.x; empty means the base version 2.1, for which no
-// version header is sent.
+// Version is a row of the table of compute microversions: the version that a call wants, the least version without which the call
+// fails, and the feature (lost) that the call lacks below the wanted version. Versions have the form 2.x; empty means the base
+// version 2.1, for which no version header is sent.
 type Version struct {
 	wanted, least string
 	lost          string
@@ -56,7 +56,7 @@ func CreateVersion(f CreateFeatures) Version {
 	return v
 }
 
-// WithoutLoss reports whether a microversion supports all that the call wants.
+// WithoutLoss reports whether a microversion supports every feature that the call wants.
 func (v Version) WithoutLoss(microversion string) bool { return minor(microversion) >= minor(v.wanted) }
 
 // settle returns the version to send to an endpoint: the wanted version, or the least version when the endpoint does not support
@@ -75,7 +75,7 @@ func (v Version) settle(newest string) (string, error) {
 	return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service supports microversions up to %s only; %s needs %s", newest, v.lost, v.least)
 }
 
-// higher returns the later of two versions 2.x; empty is the lowest.
+// higher returns the higher of two versions of the form 2.x. An empty version is lower than any other.
 func higher(a, b string) string {
 	if minor(b) > minor(a) {
 		return b

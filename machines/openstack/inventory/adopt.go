@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// adoptions is the maximum number of servers that are tagged between two lists, so that tagging does not delay the lists when
-// drover takes over a cluster. When there are more servers to tag, the next list follows soon.
+// adoptions is the maximum number of servers that are tagged between two lists of servers, so that tagging does not delay the lists
+// when drover takes over a cluster. When more servers must be tagged, the next list is made soon, and tagging continues after it.
 const adoptions = 25
 
 // Adopt makes the Machine the owner of the server that an operator allows the Machine to adopt. drover writes the tags of the

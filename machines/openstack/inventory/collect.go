@@ -40,8 +40,8 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	return nil
 }
 
-// check looks the resource up and returns its kind. It returns an error when the resource must not be deleted. The error is
-// NotFound when the resource is gone.
+// check looks the resource up and returns its kind. It returns an error when the resource must not be deleted, and NotFound when it
+// does not exist any more.
 func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) (owner.Kind, error) {
 	switch r.Kind {
 	case cloud.ResourceServer:

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// These are the types of the inner packages that occur in the methods of Project. They have names here, so that other packages
-// need to import only the inventory.
+// Aliases of the types from the inner packages that the methods of Project take and return. With them, other packages need to
+// import only package inventory.
 type (
 	// Machine is the inventory's view of a Machine.
 	Machine = owner.Machine
@@ -63,7 +63,7 @@ const (
 	VolumeGiB   = quota.VolumeGiB
 )
 
-// The periods of lists and the times that drover waits.
+// Names for constants of the inner packages: the times between lists, and how long drover waits for other events.
 const (
 	FastPeriod      = servers.FastPeriod
 	RestPeriod      = servers.RestPeriod

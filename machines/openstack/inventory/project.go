@@ -14,9 +14,9 @@ import (
 
 // Options configure a Project. Clock, Session, Machines, Changed and Other are required.
 type Options struct {
-	// Clock is the clock for lists and waits.
+	// Clock is the clock by which lists are timed.
 	Clock clock.Clock
-	// Session makes the lists until Use or Replace sets another one.
+	// Session is the session with which the project lists resources, until Use or Replace sets another session.
 	Session *client.Session
 	// Endpoint is the URL of the project's Keystone. Site is the project and the region.
 	Endpoint string
@@ -50,7 +50,7 @@ type Project struct {
 	holds    Holds
 	collect  func(ctx context.Context) (bool, error)
 	kicks    chan struct{}
-	// creates receives a value after the create of a server.
+	// creates receives a value after a server was created, so that the next list is made earlier.
 	creates chan struct{}
 	// site is the project and the region.
 	site     Site

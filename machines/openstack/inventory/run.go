@@ -20,8 +20,8 @@ func (p *Project) Run(ctx context.Context) {
 	}
 }
 
-// wait waits for the given period, or for a shorter time: until servers.FastPeriod after the first call of Kick, or until
-// servers.BuildPeriod after the first create of a server.
+// wait waits for the given period. It ends earlier when Kick is called (servers.FastPeriod after the first call) or a server is
+// created (servers.BuildPeriod after the first create).
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -75,8 +75,8 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	return next
 }
 
-// ask requests the lists of a round. When ports and floating IPs were listed before and cannot be listed now, the known ones
-// stay.
+// ask requests the lists of a round. When ports and floating IPs cannot be listed now and were listed before, this is not an error:
+// the known ports and floating IPs stay.
 func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
 	a := known.Answers{Round: round}
 	if round.Addresses {

@@ -50,8 +50,8 @@ func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
 	return p.known.InDoubt(m)
 }
 
-// Prove looks a server up by its ID, with one call of do, for a Machine. It records the server from the answer. A 404 proves that
-// the server is gone and is not an error.
+// Prove looks a server of a Machine up by its ID. do makes the call, with the Machine's credentials. Prove records the server from
+// the answer. A 404 is not an error: it proves that the server is gone.
 func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID string) error {
 	found, err := calls.LookUpServer(ctx, serverID, do)
 	p.mu.Lock()
@@ -66,15 +66,16 @@ func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID s
 	return err
 }
 
-// Deletable returns the Machine's servers whose deletion may be requested now. The deletion of each server may be requested once
-// per back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
+// Deletable returns the Machine's servers whose deletion may be requested now. Between two requests for the same server drover
+// waits for a back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool) []Deletion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Deletable(machine, failedOnly, p.clock.Now())
 }
 
-// DeletionRequested records the result of a delete request. The back-off begins only when the request was accepted.
+// DeletionRequested records the result of a request to delete a server. The back-off before the next request begins only when the
+// cloud accepted this request.
 func (p *Project) DeletionRequested(serverID string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

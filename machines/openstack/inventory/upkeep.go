@@ -28,7 +28,7 @@ func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised b
 		case err == nil:
 			raised = p.known.Quota.Looked(service, free, p.clock.Now()) || raised
 		case fault.Is(err, fault.RateLimited), fault.Is(err, fault.Transient):
-			// The next round retries.
+			// The limits stay due, so the next round reads them again.
 		default:
 			raised = p.known.Quota.Unreadable(service, p.clock.Now()) || raised
 		}
@@ -40,8 +40,8 @@ func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised b
 	return raised
 }
 
-// lookAtUnjoined looks up the ports of servers that should have become a node by now. A server without any of its Machine's ports
-// counts as failed.
+// lookAtUnjoined looks up the ports of servers that should have become nodes by now. A server that has lost all ports of its
+// Machine counts as failed.
 func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	p.mu.Lock()
 	due, ids := p.known.Unjoined(p.clock.Now())

@@ -19,15 +19,15 @@ const (
 	// one request may queue, so that the endpoint is never idle. With a smaller fraction, variations of the latency would look
 	// like a queue.
 	slack = 0.3
-	// lookSamples is the number of answers with which the unloaded latency is measured. The measured value is the latency at
-	// index lookRank, from 0, of the sorted answers. If the value is too high, a few more requests queue; if it is too low, the
+	// lookSamples is the number of answers with which the unloaded latency is measured. The result is the fourth-lowest of these
+	// five latencies: that at index lookRank, from 0. If the value is too high, a few more requests queue; if it is too low, the
 	// endpoint is not fully used.
 	lookSamples, lookRank = 5, 3
-	// sink is the fraction of the difference by which the unloaded latency falls when the median of a window is lower. It is
-	// small, because a few answers may be faster by chance.
+	// sink is how far the unloaded latency is lowered when the median latency of a window is below it, as a fraction of the
+	// difference. It is small, because a few answers may be faster by chance.
 	sink = 0.125
-	// noQueue is the fraction of the limit that the endpoint must process concurrently for the limit to be doubled. It is less than
-	// 1, because measured latencies vary.
+	// noQueue is a fraction of the limit. If the endpoint processes more than this concurrently, it has no queue, and the limit may
+	// be doubled. It is less than 1, because measured latencies vary.
 	noQueue = 0.75
 	// firstLook is the interval before the unloaded latency is measured again for the first time, at a quarter of the limit.
 	// nextLook is the interval between later measurements. For slow calls the intervals are at least firstCalls and nextCalls calls
@@ -44,7 +44,8 @@ type Concurrency struct {
 	limit float64
 	most  int
 	// floor is the unloaded latency; 0 while it is not known. Until the limit is set for the first time, floor is the latency of
-	// the request that was sent with the fewest requests in flight, and alone is the number of these requests.
+	// the answered request that was sent with the fewest requests in flight; alone is how many were in flight then, including that
+	// request.
 	floor time.Duration
 	alone int
 	// doubling is true until the first sign of a queue. While it is true, the limit may be doubled.
@@ -55,7 +56,8 @@ type Concurrency struct {
 	window []time.Duration
 	load   int
 
-	// looking is true while the unloaded latency is being measured. Only requests that were sent after lookFrom count.
+	// looking is true while the unloaded latency is being measured. Only requests that were sent after lookFrom count, because
+	// earlier ones were slowed down by the load.
 	looking  bool
 	lookFrom time.Time
 	nextLook time.Time

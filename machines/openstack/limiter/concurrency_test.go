@@ -112,7 +112,7 @@ func TestConcurrencyLimitForAnEndpoint(t *testing.T) {
 	}
 }
 
-// finish returns how long the given number of requests takes when the concurrency limit begins at its first value.
+// finish returns how long the backend needs for the given number of requests when the concurrency limit begins at firstLimit.
 func finish(b *backend, requests int) time.Duration {
 	c := NewConcurrency(64)
 	var all flights

@@ -3,16 +3,16 @@ package limiter
 import "time"
 
 const (
-	// enough and recent limit when drover estimates the rate that the endpoint accepts from the answers between two refusals:
-	// there must be at least enough answers per second, and the refusals must be at most recent apart. With fewer answers, their
-	// number depends on how much was sent rather than on how much the endpoint accepts.
+	// enough and recent are the conditions under which the answers between two refusals are an estimate of the rate that the
+	// endpoint accepts: at least enough answers per second, and at most the time recent between the refusals. Fewer answers
+	// would show how much drover sent, not how much the endpoint accepts.
 	enough = 2
 	recent = 30 * time.Second
 	// above is the factor by which drover sends faster than the estimated rate. The endpoint gains tokens during the pause after
 	// a refusal, and the additional requests use these tokens. On average, drover then sends at the endpoint's own rate.
 	above = 1.02
 	// rise is the factor by which the rate grows with each request that had to wait for its turn. boldRise is used instead when
-	// the last refusal is longer ago than calm.
+	// the time since the last refusal exceeds calm.
 	rise     = 1.0005
 	boldRise = 1.01
 	calm     = time.Minute
@@ -36,7 +36,8 @@ func (r *Rate) PerSecond() float64 { return r.perSecond }
 // Paused returns the remaining time of the pause; 0 when there is none.
 func (r *Rate) Paused(now time.Time) time.Duration { return max(r.until.Sub(now), 0) }
 
-// Reserve returns the time at which one more request may be sent, which is now or soon.
+// Reserve returns the time at which one more request may be sent: now, or later when other requests have reserved their turns
+// before it.
 func (r *Rate) Reserve(now time.Time) time.Time {
 	if r.perSecond == 0 {
 		return now

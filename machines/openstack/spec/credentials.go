@@ -115,8 +115,9 @@ func (r *credentialReader) textOf(i int, names []string) found {
 	return got
 }
 
-// tolerable reports whether the Machine can do without a credential that could not be read because of err: either its reference points to a
-// missing key or object, or reading is lenient and the field is invalid. cause is the reason for the warning.
+// tolerable reports whether the error err about a credential becomes a warning, so that the credential is treated as empty. This is so when
+// a reference points to a missing key or object, or when reading is lenient and the field is invalid. cause is the reason that the warning
+// shows.
 func (ls layers) tolerable(err error) (cause error, ok bool) {
 	var missing *missingReference
 	if errors.As(err, &missing) {

@@ -8,9 +8,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// sendable returns an error when a secret must not be sent to the endpoint. This is so when a higher layer than the secret's chose
-// the endpoint. It is also so when the secret is in a Secret of another namespace, unless this Secret names the endpoint or the
-// endpoint is the configured cloud's.
+// sendable returns an error when a secret must not be sent to the endpoint. It refuses a secret when a higher layer has replaced
+// the endpoint that the secret's own or a lower layer names. It also refuses a secret in a Secret of another namespace, unless
+// this Secret names the endpoint or the endpoint is the configured cloud's.
 func (r *credentialReader) sendable(secret found) error {
 	for i := secret.from; i < len(r.list); i++ {
 		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
@@ -74,7 +74,8 @@ func (r *credentialReader) shownInstead() map[string]string {
 	return r.origin.shown
 }
 
-// vouched reports whether an endpoint is set in a Secret that the operator trusts.
+// vouched reports whether an endpoint comes from a Secret that the operator trusts, so that it need not be in the list of allowed
+// endpoints.
 func (r *credentialReader) vouched(endpoint found) bool {
 	return endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(r.rules.trusted, endpoint.ref.Namespace)
 }

@@ -45,7 +45,7 @@ func (l layer) invalid(field, format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s.%s: %s", l.source, field, fmt.Sprintf(format, args...))
 }
 
-// wrong returns err with the name of the field. An error that is a fault keeps its class; any other error becomes Invalid.
+// wrong adds the name of the field to err. An error of package fault keeps its class; any other error gets the class Invalid.
 func (l layer) wrong(field string, err error) *fault.Error {
 	var known *fault.Error
 	if errors.As(err, &known) {
@@ -101,8 +101,8 @@ type layers struct {
 	origin *provenance
 }
 
-// resolve returns the text of a value and its reference. The reference is nil for a value in a document, which messages may
-// show.
+// resolve returns the text of a value and its reference. The reference is nil for a value that is in the document itself:
+// messages may show this value.
 func (ls layers) resolve(ctx context.Context, i int, field string, v value) (string, *reference, error) {
 	text, err := v.resolve(ctx, ls.get)
 	ref := ls.list[i].reference(field, v.ref)
@@ -122,7 +122,7 @@ type found struct {
 	ref *reference
 }
 
-// shown returns the text for a message, or the reference instead of it.
+// shown returns what a message shows for the value: its text or, if it came from a Secret or ConfigMap, the reference to it.
 func (f found) shown() string { return quote(f.text, f.ref) }
 
 func (f found) given() bool { return f.from >= 0 }

@@ -50,7 +50,7 @@ func (o *objects) get(ctx context.Context, field string, key types.NamespacedNam
 	return nil
 }
 
-// kindOf returns the kind of an object, and whether drover reads it under the role v1alpha1.RoleReferences.
+// kindOf returns the kind of an object, and reports whether the RBAC role v1alpha1.RoleReferences allows drover to read it.
 func kindOf(object ctrlclient.Object) (kind string, isReference bool) {
 	switch object.(type) {
 	case *corev1.Secret:

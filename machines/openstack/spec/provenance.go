@@ -12,9 +12,9 @@ import (
 // provenance records which values of a provider spec came from a Secret or ConfigMap. Messages show the reference instead of such
 // a value.
 type provenance struct {
-	// references has the reference of each field whose value came from a reference.
+	// references has, by field name, the reference that the value of the field came from.
 	references map[string]*reference
-	// shown has the values, each with the text that messages show instead.
+	// shown maps each value that came from a Secret or ConfigMap to the text that messages show instead.
 	shown map[string]string
 }
 
@@ -22,7 +22,7 @@ func newProvenance() *provenance {
 	return &provenance{references: map[string]*reference{}, shown: map[string]string{}}
 }
 
-// add records a value; without a reference the value may be shown.
+// add records a value that came from a reference. It ignores a value without a reference, which may be shown.
 func (p *provenance) add(field, text string, ref *reference) {
 	if p == nil || ref == nil || text == "" {
 		return

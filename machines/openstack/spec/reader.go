@@ -29,7 +29,8 @@ type Options struct {
 	ServiceAccount string
 	// SharedServerGroup puts servers whose spec names no server group into the server group of the cluster.
 	SharedServerGroup bool
-	// CloudProviders are the names of all clouds that a provider spec may name, for the error about any other name. Default: Name.
+	// CloudProviders are the names of all clouds that a provider spec may name. The error about any other name lists them.
+	// Default: Name.
 	CloudProviders []string
 	// ReservedTags are the keys of server metadata that a spec may not set.
 	ReservedTags []string
@@ -77,7 +78,7 @@ type Object struct {
 	Name, Namespace string
 	Spec            *v1alpha1.MachineSpec
 	Labels          map[string]string
-	// Lenient is true for Machines that have, or had, a server: what cannot be read is then skipped instead of refused.
+	// Lenient is true for Machines that have, or had, a server: fields that cannot be read are then skipped instead of refused.
 	Lenient bool
 	// HasServer is true for a Machine with the ID of an OpenStack server. Its cloudProvider is not checked.
 	HasServer bool

@@ -32,7 +32,7 @@ type Sources struct {
 	lenient    bool
 	hasServer  bool
 	layers     []layer
-	// noted are the warnings so far.
+	// noted are the warnings that have been found so far.
 	noted []string
 }
 
@@ -117,7 +117,7 @@ func (s *Sources) document(path, namespace string, value *runtime.RawExtension) 
 	return nil
 }
 
-// fill copies the fields from low that are empty in high into high.
+// fill sets each empty field of high to its value in low.
 func fill(high, low *v1alpha1.ProviderConfig) {
 	text := func(h *string, l string) {
 		if *h == "" {

@@ -33,7 +33,8 @@ type Spec struct {
 	Metadata map[string]string
 	Tags     []string
 	KeyName  string
-	// ComputeAPIVersion raises the microversion of compute calls; it never lowers it.
+	// ComputeAPIVersion is the least microversion of a server's create request. It can only raise the microversion that drover
+	// uses.
 	ComputeAPIVersion string
 
 	// origin has the values that messages must not show; nil when there are none.
@@ -55,7 +56,8 @@ func (s *Spec) Shown(field, text string) string {
 	return quote(text, s.origin.references[field])
 }
 
-// FieldError returns err with the name of the field that it is about. A refused sign-in is not about a field and stays unchanged.
+// FieldError adds the name of a field to an error about that field. The error of a refused sign-in is not about a field and is
+// returned unchanged.
 func (s *Spec) FieldError(field string, err error) error {
 	if fault.Of(err).Code == fault.CodeUnauthorized {
 		return err

@@ -11,7 +11,8 @@ import (
 
 // way is one way of signing in, with the values that the layers have for it.
 type way struct {
-	// user is the application credential, the user, or the token itself. secret is the secret for it, and may be missing.
+	// user is the application credential, the user, or the token itself. secret is the application credential's secret or the
+	// user's password, and may be missing.
 	user, secret found
 	// use copies the fields of the way into the credentials.
 	use func(*client.Credentials)
@@ -24,9 +25,9 @@ type absentField struct {
 	cause error
 }
 
-// way returns the way to sign in: the first way of the highest layer that has any. When a reference of that layer does not exist,
-// it returns the first complete way of the same layer. It never uses a lower layer instead, so that a deleted Secret cannot move a
-// Machine into the project of the configured cloud. It returns false when there is no way.
+// way returns the way to sign in: the first way in the highest layer that has any way of signing in. When a sign-in field cannot
+// be read, way prefers a way in the same layer whose secret could be read. It never uses a lower layer instead, so that a deleted
+// Secret cannot move a Machine into the project of the configured cloud. It returns false when there is no way to sign in.
 func (r *credentialReader) way() (way, bool) {
 	all := r.ways()
 	lowest := len(r.list)

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// fieldManager is the field manager of this controller's writes.
+	// fieldManager is the field manager of the writes of the freeze controller.
 	fieldManager = "drover-safety"
-	// gather is how long events are collected before the group that they concern is judged.
+	// gather is how long events of a group are collected before drover decides whether the group is frozen.
 	gather = 200 * time.Millisecond
-	// again is the time after which a group is judged again when the API server shows another state of it than the caches.
+	// again is how soon a group is reconciled again after the API server has shown it in another state than the caches.
 	again = 2 * time.Second
-	// retryLease is the interval at which the lease is checked again. The lease is renewed every few seconds.
+	// retryLease is the interval at which a lease that is not fresh is checked again. The lease is renewed every few seconds.
 	retryLease = time.Second
-	// concurrent is how many groups are judged in parallel, so that a group whose writes fail does not delay the others.
+	// concurrent is how many groups are reconciled in parallel, so that a group whose writes fail does not delay the others.
 	concurrent = 4
 )
 
@@ -46,7 +46,7 @@ type Options struct {
 	Control cluster.Cluster
 	Clock   clock.PassiveClock
 	Limits  Limits
-	// Lease is checked before each group is judged. nil means that the lease is always fresh.
+	// Lease is checked in each reconcile of a group. nil means that the lease is always fresh.
 	Lease Lease
 	// Registry registers the metric. nil means that the metric is not registered.
 	Registry prometheus.Registerer
@@ -95,8 +95,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile judges one group and updates the conditions, labels and annotations of its objects. It writes nothing before live
-// reads from the API server have confirmed the state in the caches.
+// Reconcile decides whether one group is frozen, and updates the conditions, labels and annotations of its objects. It writes
+// nothing before live reads from the API server have confirmed the state in the caches.
 func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) {
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("group", k.kind()+" "+k.String()))
 	g, err := r.reading.cached(ctx, k)
@@ -121,7 +121,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) 
 	return r.act(ctx, k, g.Former)
 }
 
-// act judges a group again with live reads, and writes the result.
+// act decides again whether a group is frozen, this time from live reads, and writes the result. former is the group's former
+// bound (see Group.Former).
 func (r *Reconciler) act(ctx context.Context, k key, former int) (ctrl.Result, error) {
 	g, err := r.reading.current(ctx, k)
 	if g == nil || err != nil {

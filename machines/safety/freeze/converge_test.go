@@ -121,7 +121,7 @@ func TestANewLeaderContinuesAnInterruptedFreeze(t *testing.T) {
 	}
 }
 
-// do carries out the given changes in order, and stops after as many writes as writes says.
+// do carries out the changes in order, and stops after the given number of writes.
 func do(_ *Group, changes []change, writes int) {
 	step := func(f func()) {
 		if writes > 0 {

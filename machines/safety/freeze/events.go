@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// queue holds the groups to judge. For each group it keeps the earliest time that was requested.
+// queue holds the groups to reconcile. When a group is added several times, the earliest of the requested times applies.
 type queue = workqueue.TypedRateLimitingInterface[key]
 
 // ownerEvents returns the handler for deployments or sets. When a size or surge was lowered, it records the former bound (see
@@ -43,7 +43,7 @@ func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.Type
 	}
 }
 
-// state is the part of a deployment or set on which a freeze depends, apart from the size.
+// state is the part of a deployment or set, other than its size, that affects a freeze.
 type state struct {
 	label, condition            string
 	asked, paused, beingDeleted bool

@@ -23,11 +23,11 @@ const (
 
 // Limits define when a group is frozen and when the freeze ends.
 type Limits struct {
-	// Up is by how many living Machines a group must exceed its bound (see Group.bound) to be frozen. Down is how far the number
-	// must fall below that limit to end the freeze.
+	// Up is by how many living Machines a group must exceed its bound (see Group.bound) to be frozen. Down is how many Machines
+	// fewer than that the group must have before the freeze ends.
 	Up, Down int
-	// Period is the interval at which each group is judged. After an operator has ended a freeze, the group is also not
-	// frozen again for this long. 0 means that no group is frozen, and that existing freezes end.
+	// Period is the interval at which drover checks each group. It is also how long a group is not frozen again after an operator
+	// has ended its freeze. 0 means that no group is frozen, and that existing freezes end.
 	Period time.Duration
 }
 
@@ -88,9 +88,9 @@ func boundOfSet(set *v1alpha1.MachineSet) (int, bool) {
 	return 0, false
 }
 
-// Judge returns whether a group is frozen. The freeze begins when the group has Up living Machines more than its bound (see
-// Group.bound), and ends when the number has fallen to Down fewer than that. In between the state does not change. An operator's
-// annotation ends the freeze for one period.
+// Judge returns whether a group is frozen. The freeze begins when the number of living Machines reaches the group's bound (see
+// Group.bound), or its former larger bound, plus Up. It ends when the number is at least Down below the present bound plus Up. In
+// between the state does not change. An operator's annotation ends the freeze for one period.
 func Judge(g *Group, l Limits, now time.Time) Verdict {
 	bound, known := g.bound()
 	owner := g.owner()

@@ -22,7 +22,8 @@ type reading struct {
 	cache, live client.Reader
 }
 
-// cached returns a group as the caches show it; nil when the group does not exist. The objects belong to the caches.
+// cached returns a group as the caches show it; nil when the group does not exist. The objects belong to the caches and must not
+// be changed.
 func (r reading) cached(ctx context.Context, k key) (*Group, error) {
 	g, err := r.owner(ctx, r.cache, k)
 	if g == nil || err != nil {

@@ -41,7 +41,7 @@ type world struct {
 	*testing.T
 	client  client.Client
 	metrics *prometheus.Registry
-	// sets is the lease of the set controller. While it is false, the set controller does nothing.
+	// sets is the lease of the set controller. While its value is false, the lease is not fresh, and the set controller does nothing.
 	sets lease
 }
 
@@ -317,7 +317,8 @@ func TestAFreezeStartsAndEndsWhileTheOtherControllersRun(t *testing.T) {
 		}
 		w.expectEvents("pool", "UnfrozeMachineDeployment", "UnfrozeMachineSet")
 		w.expect("pool", overshoot)
-		// The condition's time is rounded to seconds.
+		// drover rounds the condition's time down to seconds, so it may freeze the group again somewhat earlier than a full period after
+		// the end of the freeze.
 		if held := time.Since(since); held < period-2*time.Second {
 			t.Errorf("it was frozen again after %v", held)
 		}

@@ -113,8 +113,8 @@ func (b *bubble) must(err error) {
 	}
 }
 
-// add creates a deployment, a set of that deployment, and Machines of that set, in the state in which their controllers leave
-// them.
+// add creates a deployment, a set of that deployment, and Machines of that set, with the fields that their controllers would have
+// set.
 func (b *bubble) add(name string, replicas int32, machines int) {
 	b.Helper()
 	d := group(name, replicas)
@@ -163,7 +163,7 @@ func (b *bubble) scale(name string, replicas int32) {
 	b.must(b.admin.Patch(b.Context(), group(name, 0), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))))
 }
 
-// marks describes the freeze of the deployment with that name and of its first set.
+// marks describes the freeze of the deployment with the given name and of its first set.
 func (b *bubble) marks(name string) string {
 	b.Helper()
 	d, s := &v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}
@@ -316,7 +316,7 @@ func TestALateWatchNeitherStartsNorEndsAFreeze(t *testing.T) {
 	t.Run("live reads prevent the end of a freeze while the informer cache of Machines is out of date (MCM-71)", func(t *testing.T) {
 		inBubble(t, "machines", defaults, func(b *bubble) { b.add("g", 3, 8) }, func(b *bubble) {
 			b.expect("g", overshoot)
-			// The watch shows these deletions late, and also the creation of the replacements.
+			// The watch of Machines is late: it shows first these deletions, and only later the new Machines that replace them.
 			for n := range 5 {
 				b.must(b.admin.Delete(b.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("g-1-m", n)}}))
 			}

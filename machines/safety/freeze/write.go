@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// writes writes the changes of a verdict.
+// writes carries out the changes that converge returns.
 type writes struct {
 	patch.Writer
 	events events.EventRecorder
 }
 
-// frozenStatus is the part of an object's status that this controller owns.
+// frozenStatus is the part of an object's status that the freeze controller writes.
 type frozenStatus struct {
 	Conditions []metav1.Condition `json:"conditions"`
 }
@@ -39,7 +39,7 @@ func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 		}
 	}
 	if metadata := metadataOf(c); len(metadata) > 0 {
-		// The object is identified by its UID, because writing the condition has changed its resourceVersion.
+		// The patch names the UID, not the resourceVersion, because writing the condition has changed the resourceVersion.
 		metadata["uid"] = c.object.GetUID()
 		written := c.object.DeepCopyObject().(client.Object)
 		if err := w.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {

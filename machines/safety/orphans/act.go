@@ -93,8 +93,8 @@ func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	return nil
 }
 
-// readNode returns the Node from the API server; nil when the Node is gone. It returns an error when the Node has changed
-// since the decision.
+// readNode reads a Node from the API server; it returns nil when the Node is gone. It returns an error when the Node differs from
+// judged, the state on which the decision was based.
 func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: judged.Name}, node); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// speaker returns a collector that only reports, and its Events.
+// speaker returns a collector that can only report, and the recorder of its Events.
 func speaker(t *testing.T) (*Collector, *events.FakeRecorder) {
 	t.Helper()
 	m, err := newMetrics(nil)

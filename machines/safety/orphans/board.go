@@ -24,7 +24,7 @@ const (
 type board struct {
 	client    client.Client
 	namespace string
-	// memory and report are the stored values.
+	// memory and report are the values that the ConfigMap holds.
 	memory, report string
 }
 

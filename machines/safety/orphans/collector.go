@@ -43,11 +43,10 @@ type Options struct {
 	ClusterID              string
 	// Confirmed reports whether an operator has confirmed that orphans may be deleted.
 	Confirmed func(ctx context.Context) (bool, error)
-	// Lease is checked before each deletion. nil means that no other process exists.
+	// Lease is checked before each deletion. nil means that no other process can be the leader.
 	Lease cloud.Lease
-	// Leading returns before, the time until which another process is known to have been the leader (zero when none is
-	// known), and since, the time since which this process has been the leader. A nil Leading means that the leaders are not
-	// known.
+	// Leading returns two times: until when another process is known to have been the leader (before; zero when none is known),
+	// and since when this process has been the leader (since). A nil Leading means that the leaders are not known.
 	Leading func() (before, since time.Time)
 	// Stale returns why the reads of a round may be out of date, for example because an API server does not answer. The reason
 	// is a text for operators; an empty text means that the reads are up to date. If Stale is nil, they always count as up to
@@ -143,8 +142,8 @@ func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
 	}
 }
 
-// begin reads the memory that the previous leader stored. If there was no leader for a while before this process, it adds that
-// span of time and stores the memory. It reports whether both succeeded.
+// begin reads the memory that the previous leader stored. If there was no leader for a while before this process, begin adds that
+// span of time to the memory and stores it. begin reports whether reading and storing succeeded.
 func (c *Collector) begin(ctx context.Context) bool {
 	stored, err := c.board.load(ctx)
 	if err == nil {
@@ -160,8 +159,8 @@ func (c *Collector) begin(ctx context.Context) bool {
 	return err == nil
 }
 
-// unled returns the span of time without a leader before this process became the leader, and reports whether the span is long
-// enough to matter.
+// unled returns the span of time without a leader before this process became the leader. It also reports whether the span is so
+// long that an unknown leader may have created resources in it.
 func (c *Collector) unled() (verdict.Span, bool) {
 	if c.Leading == nil {
 		return verdict.Span{}, false
@@ -198,7 +197,7 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 		return
 	}
 	if err := c.board.store(ctx, memory.Stored, reportOf(&decided)); err != nil {
-		// The memory for the next leader is stored before the round deletes anything.
+		// Nothing is deleted unless the memory for the next leader is stored first.
 		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: storing the findings failed")
 		c.memory.Orphans = nil
 		return

@@ -142,7 +142,8 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 // creates the CRDs again.
 func TestMachinesThatVanishWithTheirCRDDoNotCountAsDeleted(t *testing.T) {
 	w := newWorld(t)
-	// The API server uses the real time, so a CRD that is created again now is younger than all resources.
+	// The API server sets creation times by the real clock. The test's clock is a day behind, so CRDs that are created again now
+	// are younger than all resources.
 	w.clock.SetTime(time.Now().Add(-24 * time.Hour))
 	w.since = w.clock.Now()
 	w.watch()
@@ -256,7 +257,8 @@ func TestTheDeletionOfOrphansRunsPeriodically(t *testing.T) {
 	removed := w.clock.Now()
 	inOrder(t, "deletes an orphan in the second round, two periods after the start (MCM-81)", func(t *testing.T) {
 		w.eventuallyIn(10*time.Second, "server, floating IP and port are gone", func() bool { return w.counts() == [3]int{1, 1, 1} })
-		// An upper bound is not checked: it would depend on how fast the test's clock runs compared with the API server.
+		// The test sets no upper bound for this time, because it depends on how fast the test's clock runs compared with the API
+		// server.
 		if took := w.clock.Since(removed); took < testPeriod {
 			t.Errorf("it took %s", took)
 		}
@@ -270,7 +272,7 @@ func TestTheDeletionOfOrphansRunsPeriodically(t *testing.T) {
 	})
 }
 
-// eventuallyIn is like eventually, but moves the clock in the given steps.
+// eventuallyIn moves the clock by step, and a second more, at a time until holds returns true.
 func (w *world) eventuallyIn(step time.Duration, what string, holds func() bool) {
 	w.Helper()
 	w.eventually(what, func() bool {

@@ -72,8 +72,8 @@ func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	})
 }
 
-// hasMachine reports whether the server of an orphan, or its Node, may have a Machine now, according to the watch. It returns
-// an error when the cache cannot be read.
+// hasMachine reports whether the server of an orphan, or its Node, may have a Machine now, according to the informer cache. It
+// returns an error when the cache cannot be read.
 func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, error) {
 	if c.witness.exists(o.Machine) {
 		return true, nil

@@ -38,7 +38,7 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 		ctrl.LoggerFrom(ctx).Info("Reading the operator's confirmation to delete orphans failed", "error", err.Error())
 	}
 	if s.Stale == "" {
-		// The API server may have become unreachable during the reads.
+		// The API server may have become unreachable during the reads, so this is checked again.
 		s.Stale = c.stale()
 	}
 	return s

@@ -76,8 +76,8 @@ type world struct {
 	cloud   *openstack.Cloud
 	*Collector
 	since time.Time
-	// confirmed reports whether an operator has confirmed the deletion. lost reports whether the lease was not renewed
-	// in time. away reports whether the API server does not answer.
+	// confirmed reports whether an operator has confirmed that orphans may be deleted. lost reports whether the lease was not renewed in
+	// time. away reports whether the API server does not answer.
 	confirmed, lost, away atomic.Bool
 	registry              *prometheus.Registry
 }
@@ -164,7 +164,7 @@ func (w *world) fill(admin, drover *rest.Config, define func()) {
 	for field, keys := range map[string]func(client.Object) string{drain.IndexNode: drain.AttachmentNode, drain.IndexVolume: drain.AttachmentVolume} {
 		w.must(w.mgr.GetFieldIndexer().IndexField(w.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
 	}
-	// The CRDs must be older than the servers.
+	// The CRDs must be older than the servers, because drover does not delete a working server that is older than the CRDs.
 	w.clock.Step(time.Minute)
 	w.startCloud()
 	w.begin(w.clock.Now())
@@ -234,7 +234,7 @@ func (w *world) start() {
 	w.eventually("the project is listed", func() bool { return w.projects()[0].Unknown == "" })
 }
 
-// watch shows Machines to the collector without running it.
+// watch makes the collector see the events of Machines, but does not run the collector.
 func (w *world) watch() {
 	w.Helper()
 	informer, err := w.mgr.GetCache().GetInformer(w.Context(), &v1alpha1.Machine{})
@@ -265,7 +265,8 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
-// projects returns the projects of the cloud. When the cloud shows none, it returns one project that is not known.
+// projects returns the projects of the cloud with their tagged resources. When the cloud returns no project, projects returns one project
+// whose resources are not known.
 func (w *world) projects() []cloud.Project {
 	if all := w.cloud.Tagged(w.Context()); len(all) > 0 {
 		return all

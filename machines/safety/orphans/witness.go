@@ -30,8 +30,8 @@ type witness struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	seen  map[types.UID]sighting
-	// gone is the number of Machines that are gone. left holds the Machines that have resources left. swept is the time of
-	// the last sweep.
+	// gone is the number of remembered Machines that no longer exist. left holds the Machines that still have resources. swept is
+	// the time of the last sweep.
 	gone  int
 	left  map[types.UID]bool
 	swept time.Time

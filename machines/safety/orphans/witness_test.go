@@ -47,7 +47,7 @@ func TestDeletionsOfMachinesAreRecordedForTheOrphanCheck(t *testing.T) {
 	}
 }
 
-// ended makes the witness see that n Machines are created and deleted, a second apart. Their UIDs begin with prefix.
+// ended reports to the witness that n Machines were created and deleted, a second apart. Their UIDs begin with prefix.
 func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n int) {
 	for i := range n {
 		clock.SetTime(clock.Now().Add(time.Second))

@@ -60,7 +60,7 @@ func (h *history) away(now time.Time) string {
 	return ""
 }
 
-// state returns the state at the given time.
+// state returns whether the API server could be relied on at the given time, judging by its answers.
 func (h *history) state(now time.Time) State {
 	s := State{Recovered: h.first}
 	if !h.found.IsZero() {

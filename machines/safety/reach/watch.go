@@ -31,7 +31,8 @@ type Options struct {
 	Lease types.NamespacedName
 }
 
-// Watch reports whether the API servers answer, and exports the result as a metric. A nil Watch reports that they answer.
+// Watch reports whether the API servers answer, and exports the result as a metric. A nil Watch always reports that the API
+// servers answer.
 type Watch struct {
 	options Options
 
@@ -124,7 +125,7 @@ func answers(err error) bool {
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
 
-// metadataOf returns an empty list into which the metadata of objects of a core kind can be read.
+// metadataOf returns an empty list for reading the metadata of objects of a kind in the core API group.
 func metadataOf(kind string) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))

@@ -9,14 +9,14 @@ import (
 
 // machineClaims finds the UIDs of Machines by the fields of the Machines that identify a Node.
 type machineClaims struct {
-	// servers has the server ID as the key, keys the namespace/name of the Machine, and names the name that the Node has or will
+	// servers is keyed by server ID, keys by the namespace/name of the Machine, and names by the name that its Node has or will
 	// have.
 	servers, keys, names persistent.Map[persistent.Names]
 }
 
 // nodeClaims finds the names of Nodes by the fields of the Nodes that identify a Machine.
 type nodeClaims struct {
-	// servers has the server ID as the key, keys the namespace/name of the Machine, and owners the UID of the Machine.
+	// servers is keyed by server ID, keys by the namespace/name of the Machine, and owners by the UID of the Machine.
 	servers, keys, owners persistent.Map[persistent.Names]
 }
 

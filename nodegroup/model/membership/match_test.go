@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// In these tests a Machine names another user's server and Node. Its author controls a cloud that lists that server, or
-// has written the Machine's status.
+// In these tests a Machine names another user's server and Node. Its author has written the Machine's status, or controls a cloud
+// whose list contains that server.
 func TestTheGroupOfANodeWithTheProviderIDOfAMachine(t *testing.T) {
 	born := pools.Noon.Add(-time.Hour)
 	for _, tt := range []struct {

@@ -136,7 +136,8 @@ func (u *update) put(m *Member) {
 }
 
 // claimMachine replaces the old version of a Machine by the next one in the maps that find Machines. Either version may be nil.
-// Unless both versions match the same Nodes, the Nodes of both are matched again.
+// Unless both versions match the same Nodes, claimMachine records that the Machine of each Node that one of them may match must
+// be determined again.
 func (u *update) claimMachine(old, next *Member) {
 	if old != nil && next != nil && u.sameClaims(old.Machine, next.Machine) && old.set == next.set {
 		return
@@ -187,8 +188,8 @@ func (u *update) takeNode(n *corev1.Node, gone bool) {
 	}
 }
 
-// claimNode adds a Node to the indexes of Nodes, or removes it. The other Nodes of the same server are matched again, because only
-// one of their Machines is shown with the provider ID.
+// claimNode adds a Node to the maps that find Nodes, or removes it. It also records that the Machines of all Nodes on the same
+// server must be determined again, because only one of these Machines may have the server's provider ID.
 func (u *update) claimNode(n *corev1.Node, do linking) {
 	server := u.nodeServer(n.Spec.ProviderID)
 	u.nodeClaims.change(n, server, do)

@@ -49,8 +49,8 @@ func Read(text string) (*Prices, error) {
 	return p, nil
 }
 
-// Node returns the price of a Node from start to end. When neither the flavor nor the resources of a Node are known, it costs
-// as much as the most expensive known Node, so that the autoscaler does not prefer it.
+// Node returns the price of running a Node from start to end. When neither the flavor nor the resources of a Node are known, it
+// costs as much as the most expensive known Node, so that the autoscaler does not prefer it.
 func (p *Prices) Node(flavor string, resources corev1.ResourceList, start, end time.Time) float64 {
 	return over(p.hourly(flavor, resources), start, end)
 }
@@ -106,8 +106,8 @@ func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64)
 	return cost / 2 / allCores, cost / 2 / allMemory
 }
 
-// over multiplies an hourly price by the time from start to end. The result is always above 0. Without times it is the price
-// of one hour.
+// over returns the price of the time from start to end at an hourly price. The result is always above 0. If start and end are not
+// set, it is the price of one hour.
 func over(hourly float64, start, end time.Time) float64 {
 	hours := end.Sub(start).Hours()
 	if start.IsZero() || end.IsZero() || hours <= 0 {

@@ -39,13 +39,13 @@ func (c Change) None() bool {
 	return c.Replicas == c.Group.Target && len(c.Remove) == 0 && !c.raiseSeries
 }
 
-// Clamped returns how many replicas without a node are taken back, and reports whether that is fewer than the call asked for.
+// Clamped returns by how many replicas without a node the change lowers the size, and reports whether the call asked for more.
 func (c Change) Clamped() (int64, bool) {
 	lowered := int64(c.Group.Target) - int64(c.Replicas)
 	return lowered, c.Asked > lowered && c.Asked > 0
 }
 
-// Naming lists the Machines to remove, for an Event; empty when there are none.
+// Naming returns the end of an Event's text, which lists the Machines to remove; empty when there are none.
 func (c Change) Naming() string {
 	const most = 10
 	if len(c.Remove) == 0 {

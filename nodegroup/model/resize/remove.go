@@ -21,7 +21,7 @@ type Removal struct {
 type Live struct {
 	// Gone holds the Machines that still name a Node although it was deleted.
 	Gone map[types.UID]bool
-	// Started holds the Machines whose node has started.
+	// Started holds the Machines whose node was reported as not started and has started by now.
 	Started map[types.UID]bool
 }
 

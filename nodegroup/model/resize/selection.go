@@ -13,20 +13,21 @@ import (
 // selection divides the nodes of one DeleteNodes call by the way in which they are removed.
 type selection struct {
 	group *model.Group
-	// live holds the results of live reads for Machines whose nodes the autoscaler made up.
+	// live holds the results of reads from the API server, for Machines that the autoscaler believes to have no node.
 	live Live
 	// firm are Machines with working nodes: either they are removed, or the call is refused.
 	firm []*membership.Member
-	// loose are Machines that failed, or whose node never registered. They never make drover refuse the call. At the minimum they
-	// stay.
+	// loose are Machines that failed, or whose node never registered. drover never refuses the call because of them: those whose
+	// removal would lower the size below the minimum stay.
 	loose []*membership.Member
-	// dying are Machines that are already being deleted and do not count. They lower the size by the number of their replacements
-	// that have no node yet. A lower size would remove a node that the call does not name.
+	// dying are Machines that are already being deleted, so they do not count in the size. The call lowers the size by the number
+	// of their replacements that have no node yet, and by no more: a lower size would remove a node that the call does not name.
 	dying []*membership.Member
 	// surplus are surplus Machines, which do not count in the size either. They are removed, and the size stays.
 	surplus []*membership.Member
-	// rolled are surplus Machines of a rolling update. The autoscaler does not want their replacements either, so they lower the
-	// size, by at most the number of other Machines of an older template: the rollout removes those in any case.
+	// rolled are surplus Machines of a rolling update. The autoscaler does not want their replacements, so the call also lowers
+	// the size by their number. It lowers the size by at most the number of Machines of an older template that it does not name,
+	// because the rollout removes those Machines in any case.
 	rolled []*membership.Member
 	// units are the ordinals of replicas without a Machine.
 	units map[int32]bool
@@ -89,8 +90,8 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	made, g := n.MadeUp(), sel.group
 	switch {
 	case made && m.Facts().HasNode() && !sel.neverCame(m):
-		// The autoscaler's list may be up to two minutes old (CA-C70), and drover's watch of Nodes may lag. The Machine's
-		// status names its node in both cases.
+		// The autoscaler asks to remove a Machine without a node, because its list is up to two minutes old (CA-C70) or drover's
+		// watch of Nodes lags. But the Machine's status already names a node.
 		return model.Refusef(model.FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
 	case g.Hidden[m.UID()] == model.HiddenDeleting:
 		sel.dying = append(sel.dying, m)
@@ -106,8 +107,8 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	return nil
 }
 
-// neverCame reports whether a Machine that names a Node may be removed like a Machine whose node never registered: its Node was
-// deleted, or the node is hidden from the autoscaler because it has not started.
+// neverCame reports whether a Machine whose status names a Node may be removed as if its node had never registered: the Node was
+// deleted, or the Node is hidden from the autoscaler because it has not started.
 func (sel *selection) neverCame(m *membership.Member) bool {
 	if m.Node == nil {
 		return sel.live.Gone[m.UID()]
@@ -115,7 +116,7 @@ func (sel *selection) neverCame(m *membership.Member) bool {
 	return sel.group.Concealed(m) && !sel.live.Started[m.UID()]
 }
 
-// names reports whether the call names the member m, and m counts in the size.
+// names reports whether m is one of the Machines that the call names and that count in the size.
 func (sel *selection) names(m *membership.Member) bool {
 	return slices.Contains(sel.loose, m) || slices.Contains(sel.firm, m)
 }

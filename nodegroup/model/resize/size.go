@@ -29,10 +29,10 @@ func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
 // Decrease is a request to take back up to -Delta replicas without a node.
 type Decrease struct{ Delta int32 }
 
-// Decide lowers the size: first by replicas that have no Machine yet, then by Machines without a node. Of these it removes the
-// least advanced first, and the newest among equals. It never removes a Machine with a registered node, never refuses, and stops
-// at the minimum (CA-C84 … C87). Replicas that have no Machine because of a rollout or a freeze stay: their placeholders get new
-// names, so that the autoscaler's timeout for them starts again.
+// Decide lowers the size by replicas that have no Machine yet, and then by Machines without a node. It removes the Machines
+// without a server first, and among equals the newest. It never removes a Machine with a registered node, never refuses, and
+// stops at the minimum (CA-C84 … C87). While a rollout or a freeze delays the creation of Machines, replicas without a Machine
+// stay. Only their placeholders get new names, so that the autoscaler's timeout for them starts again.
 func (r Decrease) Decide(s *model.Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	want := -int64(r.Delta)

@@ -51,7 +51,7 @@ func NewInternet(files map[string]Download) (*Internet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate just made: %w", err)
 	}
-	// chain holds the server's certificate, followed by the CA's certificate.
+	// The server's certificate comes first in chain, then the CA's. So the CA's certificate begins at the last of these lines.
 	const begin = "-----BEGIN CERTIFICATE-----"
 	return &Internet{files: files, ca: chain[bytes.LastIndex(chain, []byte(begin)):], pair: pair}, nil
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// cached returns the folder that holds the result of fill for these inputs. If the cache has no such folder, cached
-// calls fill with an empty folder, and renames the folder only when fill has succeeded. Meanwhile another process that
-// requests the same folder waits.
+// cached returns the cache's folder for these inputs. If the cache has no such folder, cached creates an empty one, calls fill to
+// fill it, and renames it only when fill has succeeded. Meanwhile another process that requests the same folder waits.
 func (b *builder) cached(name string, inputs []string, fill func(dir string) error) (string, error) {
 	sum := sha256.New()
 	for _, input := range inputs {

@@ -116,7 +116,7 @@ func (b *builder) root() (folder, root string, err error) {
 func names(folder string) []string {
 	entries, err := scripts.ReadDir(folder)
 	if err != nil {
-		panic(err) // not possible, because the file is embedded
+		panic(err) // an error is not possible, because the scripts are embedded
 	}
 	var out []string
 	for _, entry := range entries {
@@ -136,7 +136,7 @@ func contents(folder string) []string {
 func content(name string) string {
 	data, err := scripts.ReadFile(name)
 	if err != nil {
-		panic(err) // not possible, because the file is embedded
+		panic(err) // an error is not possible, because the scripts are embedded
 	}
 	return string(data)
 }

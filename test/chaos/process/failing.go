@@ -12,7 +12,7 @@ import (
 // Failing makes calls of a process fail while the process continues. A process that starts later may share the
 // Failing.
 type Failing struct {
-	// At is the first call that fails. The field After of At is ignored.
+	// At is the first call that fails. At.After is ignored.
 	At Point
 	// How is the way in which the call fails.
 	How Failure

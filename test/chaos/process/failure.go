@@ -72,7 +72,7 @@ func reset(call) (*http.Response, error) {
 	return nil, &net.OpError{Op: "read", Net: "tcp", Addr: address, Err: syscall.ECONNRESET}
 }
 
-// carriedOut returns a failure that sends the call to its service first.
+// carriedOut returns a failure that first sends the call to its service, drops the response, and then fails as fail does.
 func carriedOut(fail func(call) (*http.Response, error)) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		if resp, err := c.carryOut(); err == nil {

@@ -116,8 +116,8 @@ func twoBudgets(c call) (*http.Response, error) {
 		`"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}`, "Content-Type", jsonType)(c)
 }
 
-// takesTurns reports whether virtual time may pass during the named call. It may not during discovery, which controller-runtime
-// does under a lock.
+// takesTurns reports whether virtual time may pass during the named call. It may not pass during discovery: controller-runtime
+// holds a lock then, and goroutines that wait for a lock are not idle for testing/synctest.
 func takesTurns(name string) bool { return !calls.IsDiscoveryName(name) }
 
 // mayBeUnserved reports whether the API server may answer the named call with 404 although the object exists. A starting API

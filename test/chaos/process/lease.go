@@ -27,8 +27,8 @@ type StaleLeader struct {
 // lease is the state of the lease as the process sees it.
 type lease struct {
 	mu sync.Mutex
-	// renewed is when the process last renewed the lease that it has lost; zero while it still renews the lease. resumed is when a
-	// paused process continues.
+	// renewed is when the process last renewed the lease, if it has lost the lease. It is zero while the process renews the
+	// lease. resumed is when a paused process continues.
 	renewed, resumed time.Time
 }
 

@@ -80,7 +80,7 @@ func (l *life) reach(p Point) {
 	case l.stale == nil:
 		l.dieLocked()
 	default:
-		// The last renewal was up to two seconds ago.
+		// The last renewal was up to two seconds ago: how long ago depends on the number of calls, so that runs differ.
 		l.lease.lose(l.stale, time.Duration(len(l.calls)%10)*leaseRetry/10)
 		close(l.over)
 		l.crash, l.lost = nil, true

@@ -12,7 +12,7 @@ type Disturbance struct {
 	Rest time.Duration
 	// Settle is the longest delay between the write of a change and the delivery of its event.
 	Settle time.Duration
-	// reach is how long the disturbance lasts: it affects the changes that are written within that time of its beginning.
+	// reach is how long the disturbance lasts. It affects only changes that are written during this time.
 	reach time.Duration
 	// others is true when the disturbance affects all kinds of objects except the kind that is chosen for it.
 	others bool
@@ -27,16 +27,17 @@ type Disturbance struct {
 }
 
 const (
-	// gap is how long a watch is interrupted before its history is lost. When the events of one kind are delivered before those of
-	// the other kinds, gap is also the delay of the other kinds. between is the additional delay of each kind in lastKinds after
-	// the previous one.
+	// gap is how long a watch is interrupted before its history is lost. When the events of one kind are delivered first, gap is
+	// also the delay of the events of all other kinds. The kinds in lastKinds come one after the other, and between is the
+	// additional delay of each.
 	gap     = 30 * time.Second
 	between = 2 * time.Second
 	// again is how long an informer takes to start a watch again after the watch has ended.
 	again = 5 * time.Second
 )
 
-// lastKinds are the kinds whose events ahead delivers last, in this order.
+// lastKinds are the kinds whose events are delivered last, in this order, when a disturbance delivers the events of another kind
+// first.
 var lastKinds = []string{"nodes", "machines", "machinesets", "machinedeployments"}
 
 // Disturbances returns all ways in which watches fail.
@@ -67,7 +68,8 @@ func late(name string, d time.Duration) Disturbance {
 	}
 }
 
-// only returns a function that delays the events of the kind about by the result of lag, and does not delay events of other kinds.
+// only returns a function for the delay of an event: the result of lag for events of the kind about, and no delay for other
+// kinds.
 func only(lag func(written time.Duration) time.Duration) func(about, kind string, written time.Duration) time.Duration {
 	return func(about, kind string, written time.Duration) time.Duration {
 		if kind != about {
@@ -87,8 +89,8 @@ func ahead(about, kind string, written time.Duration) time.Duration {
 	return gap + time.Duration(place)*between - written
 }
 
-// Concerns reports whether a disturbance for the kind affects any of these steps whose kind drover watches, when the disturbance
-// begins with the first step.
+// Concerns reports whether the disturbance, if it is chosen for the kind and begins with the first step, affects a step that
+// drover watches. watched holds the kinds that drover watches.
 func (d *Disturbance) Concerns(kind string, steps []Step, watched []string) bool {
 	for _, s := range steps {
 		if s.At.Sub(steps[0].At) > d.reach {

@@ -50,8 +50,7 @@ func (w *World) CheckServers(n int) error {
 	return errors.Join(w.checkConnected(o.Servers), w.teardown.err(), w.CheckUnrelated())
 }
 
-// checkConnected returns an error unless each ACTIVE server has one port, which is bound to it, and that port has its floating
-// IP.
+// checkConnected returns an error unless each ACTIVE server has exactly one port and one floating IP.
 func (w *World) checkConnected(servers []string) error {
 	for _, id := range servers {
 		if s, _ := w.Cloud.Server(id); s.Status == "ACTIVE" && (len(s.Ports) != 1 || len(s.Floating) != 1) {
@@ -100,9 +99,9 @@ func (w *World) CheckUnrelated() error {
 	return nil
 }
 
-// CheckCreates returns an error unless the number of created servers is between n and n+spare, and not more ports and floating IPs
-// were created than n+spare. Ports that were replaced after a create in doubt do not count. spare allows for further servers, for
-// example those that a set creates before it sees its own deletion.
+// CheckCreates returns an error unless at least n and at most n+spare servers were created, and at most n+spare ports and
+// floating IPs each. Ports that were replaced after a create in doubt do not count. spare allows for further servers, for example
+// those that a set creates before it sees its own deletion.
 func (w *World) CheckCreates(n, spare int) error {
 	made := map[string]int{"POST /servers": -2, "POST /ports": -2, "POST /floatingips": -2}
 	for _, call := range w.Cloud.Calls() {

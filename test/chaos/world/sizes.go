@@ -38,8 +38,8 @@ func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.Machi
 	return set, d
 }
 
-// controller returns the controller of an object, which it looks up in all. It returns nil when there is none, or when the
-// controller is being deleted.
+// controller returns the controlling owner of an object from the list all. It returns nil when the owner is not in the
+// list or is being deleted.
 func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *T {
 	ref := metav1.GetControllerOf(of)
 	for i := range all {
@@ -110,7 +110,8 @@ func (w *World) mayBeDeleted(name string) error {
 	return nil
 }
 
-// checkSizes returns an error when a set, or a deployment with its surge, has more living Machines than it wants.
+// checkSizes returns an error when a set has more living Machines than its size, or a deployment has more than its size
+// plus its surge.
 func (w *World) checkSizes() error {
 	s, err := w.sizes()
 	if err != nil {

@@ -100,7 +100,7 @@ func placeUnrelated(w *World) (unrelated, error) {
 	return u, nil
 }
 
-// changed returns how the unrelated resources differ from their recorded state. It is empty if they do not differ.
+// changed returns how the unrelated resources differ from their recorded state, or an empty text if they do not differ.
 func (w *World) changed() (string, error) {
 	rows, err := w.others.session.Inventory(w.Context)
 	if err != nil {

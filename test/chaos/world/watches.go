@@ -19,9 +19,10 @@ type Step struct {
 
 // DisturbedWatch disturbs drover's watches, starting with a given change.
 type DisturbedWatch struct {
-	// From is the revision of the first change that the disturbed watches do not deliver as usual.
+	// From is the revision of the change with which the disturbance begins.
 	From uint64
-	// Resource is the plural name of the kind that is chosen for the disturbance.
+	// Resource is the plural name of the kind of objects that the disturbance concerns. Some disturbances affect the
+	// watches of every kind except this one.
 	Resource string
 	How      Disturbance
 }
@@ -42,7 +43,7 @@ func newWatches(w *World, t *DisturbedWatch) *watches {
 	return &watches{world: w, disturbed: t, started: make(chan struct{})}
 }
 
-// changed records a change of an object, and begins the disturbance when the change is the first that the disturbance affects.
+// changed records a change of an object, and begins the disturbance if it is configured to begin with this change.
 func (o *watches) changed(resource string, revision uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +64,8 @@ func (o *watches) lag(resource string, written time.Time) time.Duration {
 	return max(0, o.disturbed.How.lag(o.disturbed.Resource, resource, written.Sub(o.begun)))
 }
 
-// run calls the function disturb of the disturbance when it is due, if there is such a function.
+// run carries out the disturbance's action, such as ending watches, when the action is due. It does nothing when the
+// disturbance has no action and only delays events.
 func (o *watches) run() {
 	if o.disturbed == nil || o.disturbed.How.disturb == nil {
 		return

@@ -131,7 +131,7 @@ func (w *World) fill() error {
 // Go runs f in a goroutine that Close waits for.
 func (w *World) Go(f func()) { w.all.Go(f) }
 
-// Close stops everything in the world and waits for it.
+// Close stops everything in the world, and returns when all of it has ended.
 func (w *World) Close() {
 	w.mu.Lock()
 	for _, stop := range w.kubelets {
@@ -163,14 +163,15 @@ func (w *World) gone(id string) {
 	}
 }
 
-// inTurn is a transport that sends each call when the scheduler releases it. name returns the name of a call.
+// inTurn is a transport that sends each call only when the test's scheduler releases it. name returns the name by which
+// the scheduler knows a call.
 type inTurn struct {
 	world *World
 	next  http.RoundTripper
 	name  func(*http.Request) string
 }
 
-// RoundTrip sends a call when the scheduler releases it.
+// RoundTrip waits until the test's scheduler releases a call, and sends it. Discovery calls do not wait.
 func (t inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !calls.IsDiscovery(r) {
 		if err := t.world.Scheduler.Await(r.Context(), t.name(r), func() string { return calls.Content(r) }); err != nil {

@@ -100,7 +100,7 @@ func (d door) answer(r *http.Request, body []byte) (int, any) {
 	return http.StatusOK, content
 }
 
-// understand reads a request's line and headers.
+// understand parses the method, the URL and the headers of an HTTP request.
 func (s *Server) understand(r *http.Request) (*registry.Request, error) {
 	q := &registry.Request{Ctx: r.Context(), Query: r.URL.Query(), Partial: registry.AsksForMetadata(r), PatchType: r.Header.Get("Content-Type")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

@@ -177,7 +177,7 @@ func (s *script) patchStatus(what string, o *unstructured.Unstructured, kind typ
 	return out
 }
 
-// apply makes a server-side apply under a manager's name.
+// apply sends a server-side apply with the name of a field manager.
 func (s *script) apply(what, manager string, o *unstructured.Unstructured, options ...client.PatchOption) *unstructured.Unstructured {
 	s.t.Helper()
 	raw, err := json.Marshal(o.Object)

@@ -66,7 +66,8 @@ func send(t *testing.T, in request) answer {
 		}
 		body = bytes.NewReader(raw)
 	}
-	// The request must not end with the row's context, because a row also deletes its resources after that.
+	// The request must not end with the test's context, because the test still deletes its resources after the context
+	// has ended.
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), in.method, in.url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +205,7 @@ func clientOf(t *testing.T, c openstackclient.Credentials, a answer) *client {
 	return cl
 }
 
-// do makes a call to a service. in may hold the microversion, as an at, and the body.
+// do makes a call to a service. Its optional arguments are the body, and the microversion as a value of type at.
 func (c *client) do(method, service, path string, in ...any) answer {
 	c.t.Helper()
 	r := request{method: method, url: c.endpoints[service] + path, token: c.token}
@@ -219,7 +220,7 @@ func (c *client) do(method, service, path string, in ...any) answer {
 	return send(c.t, r)
 }
 
-// at is a microversion, when it is passed to a call of the client.
+// at is the type in which Nova's microversion is passed to the client's methods.
 type at string
 
 func (c *client) get(service, path string, in ...any) answer {

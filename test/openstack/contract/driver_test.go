@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// drover runs the driver with c as the credentials of the configured cloud, until the row ends or the returned function is
-// called.
+// drover runs drover's OpenStack driver, with c as the credentials of the configured cloud, until the test ends or the
+// returned function is called.
 func (b *bench) drover(c openstackclient.Credentials) (*driver.Cloud, func()) {
 	b.Helper()
 	return b.droverWith(driver.Options{Configured: c})
@@ -59,14 +59,14 @@ func (b *bench) droverWith(o driver.Options) (*driver.Cloud, func()) {
 	return d, stop
 }
 
-// fields returns a cloudProviderSpec on the usual network. extra overrides its fields.
+// fields returns a cloudProviderSpec with the usual resources of the target. extra overrides fields of it.
 func (b *bench) fields(extra doc) doc {
 	f := doc{"flavor": b.flavor, "image": b.image, "network": b.network, "subnet": b.subnet, "securityGroups": []string{b.group}}
 	maps.Copy(f, extra)
 	return f
 }
 
-// machine returns a Machine with these fields as its cloudProviderSpec.
+// machine returns a Machine whose cloudProviderSpec consists of the given fields.
 func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	b.Helper()
 	raw, err := json.Marshal(doc{
@@ -81,8 +81,7 @@ func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	}
 }
 
-// instance returns the Machine's cloud.Instance once the driver has listed the project. At the end of the row the
-// remaining resources are deleted.
+// instance returns the driver's cloud.Instance for a Machine, once the driver has listed the project.
 func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	b.Helper()
 	i, err := d.Instance(context.WithoutCancel(b.Context()), m)
@@ -102,7 +101,7 @@ func bring(ctx context.Context, i cloud.Instance) error {
 	return err
 }
 
-// reaches waits until the server is in the state want, and returns the server.
+// reaches waits until the Machine's server is in the state want, and returns the server.
 func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server {
 	b.Helper()
 	var s *cloud.Server
@@ -342,8 +341,8 @@ func severalMachines(b *bench) {
 		calls[c]++
 		total++
 	}
-	// The look-ups are those of the token, the versions, the flavors, image, network, subnet, security group and zones, and
-	// of the lists of ports and floating IPs.
+	// The driver makes ten other calls: it looks up the token, the versions, the flavors, the image, the network, the
+	// subnet, the security group and the zones, and lists the ports and the floating IPs.
 	const lookups = 10
 	lists := calls["GET /servers/detail"]
 	if most := int(time.Since(started)/(2*time.Second)) + 1; lists > most {
@@ -374,7 +373,7 @@ func severalMachines(b *bench) {
 	}
 }
 
-// judged fails the row unless the driver's error has this class and code.
+// judged fails the test unless the driver's error has the given class and code.
 func (b *bench) judged(err error, class fault.Class, code fault.Code) {
 	b.Helper()
 	e := fault.Of(err)

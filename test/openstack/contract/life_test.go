@@ -122,7 +122,7 @@ var lifeRows = []row{
 		b.same("fault", a.word("server.fault.message"), "No valid host was found. ")
 	}},
 	{"a server is accepted and goes to ERROR when its anti-affinity group leaves no host for it", operator, func(b *bench) {
-		// With all hosts outside of one zone disabled, no host is left for the second server.
+		// When the hosts of all other zones are disabled, only one host is left, and the first server is on it.
 		for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {
 			if z["zoneName"] != b.zone {
 				b.misfortune(b.T).disable(b.T, z["zoneName"].(string))

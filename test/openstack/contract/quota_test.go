@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// used returns the value of field in the project's limits.
+// used returns a number from Nova's answer about the project's limits and their use. field names the number, such as
+// totalCoresUsed.
 func (b *bench) used(field string) int {
 	b.Helper()
 	n, _ := b.want(b.user.get(compute, "/limits"), http.StatusOK).at("limits.absolute." + field).(float64)

@@ -47,7 +47,7 @@ func restored(b *bench) {
 	b.has(0, 0, 0)
 }
 
-// the returns a field of the only row with drover's owner tag in a list of Neutron.
+// the reads a list of Neutron, and returns a field of the only row with drover's owner tag.
 func (b *bench) the(path, list, field string) string {
 	b.Helper()
 	found := ""

@@ -25,7 +25,7 @@ var samePortRows = []row{
 	{"a late request for a server on a replaced port fails, and the server on the new port keeps that port (F-21)", nothing, lateOrders},
 }
 
-// on returns the fields that request a server on the port.
+// on returns the part of a create request that puts the server on the given port.
 func on(port string) doc { return doc{"networks": []doc{{"port": port}}} }
 
 // device returns the ID of the server that the port is bound to. It is empty when the port is bound to no server.
@@ -68,7 +68,7 @@ func (b *bench) neitherHasThePort(apart time.Duration) {
 	b.Fatal("the second order was never accepted")
 }
 
-// twoServers requests two servers on one port, the second one apart later than the first.
+// twoServers requests two servers on one port. The second request is sent later than the first, by the duration apart.
 func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
 	var orders [2]answer
 	fields := doc{"flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID(), "networks": []doc{{"port": port}}}
@@ -92,7 +92,8 @@ func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
 	return orders
 }
 
-// replaced is a port that the test has replaced with a new one, with the server on the new port and the answer to the late request.
+// replaced is the new port with which the test has replaced an old one, the server on the new port, and the answer to the late
+// request for a server on the old port.
 type replaced struct {
 	port, server string
 	late         answer

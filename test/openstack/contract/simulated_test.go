@@ -81,8 +81,7 @@ func seedDemo(c *openstack.Cloud) {
 	c.AddVolumeType("ssd")
 }
 
-// simulated causes faults in a simulated cloud. Each row has a cloud of its own, so the faults need not be
-// undone.
+// simulated causes faults in a simulated cloud. Each test has a cloud of its own, so the faults need not be undone.
 type simulated struct {
 	cloud *openstack.Cloud
 	quota openstack.Quota
@@ -140,7 +139,7 @@ func (s *simulated) calls(*testing.T) []string {
 	return out
 }
 
-// TestMain allows many rows in parallel, because they wait for a cloud and not for a processor.
+// TestMain allows many tests in parallel, because they wait for a cloud and not for a processor.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	log.SetLogger(logr.Discard())

@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// row tests one behaviour of the cloud or of the driver, which its name describes.
+// row is a test of one behaviour of the cloud or of the driver. Its name describes the behaviour.
 type row struct {
 	name string
 	need need
 	run  func(*bench)
 }
 
-// topic is a group of rows.
+// topic is a group of tests.
 type topic struct {
 	name string
 	rows []row
 }
 
-// topics holds all rows in the order in which they run: cheap ones first.
+// topics holds all tests in the order in which they run: cheap ones first.
 var topics = []topic{
 	{"signing in", signInRows}, {"versions", versionRows}, {"look-ups", lookupRows}, {"refused requests for servers", refusalRows}, {"ports", portRows},
 	{"floating IPs", floatingRows}, {"security groups and server groups", groupRows}, {"creating a server", createRows}, {"the life of a server", lifeRows},
@@ -35,14 +35,14 @@ var topics = []topic{
 	{"outages", outageRows},
 }
 
-// bench is the state of a running row: a user who is signed in, and the resources to delete at the end.
+// bench is the state of a running test: the cloud, and a user who is signed in.
 type bench struct {
 	*testing.T
 	*target
 	user *client
 }
 
-// run runs every row that the cloud supports, each on the cloud that open returns.
+// run runs every test that the cloud supports, each on the cloud that open returns.
 func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 	t.Helper()
 	for _, topic := range topics {
@@ -64,12 +64,12 @@ func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 
 var serial atomic.Int64
 
-// name returns a unique name for a resource of the row.
+// name returns a unique name for a resource that the test creates.
 func (b *bench) name() string {
 	return fmt.Sprintf("contract-%d-%d", os.Getpid(), serial.Add(1))
 }
 
-// want fails the row unless the response has the status and contains all texts.
+// want fails the test unless the response has the given status and contains all texts.
 func (b *bench) want(a answer, status int, texts ...string) answer {
 	b.Helper()
 	if a.err != nil || a.status != status {
@@ -83,7 +83,7 @@ func (b *bench) want(a answer, status int, texts ...string) answer {
 	return a
 }
 
-// oneOf fails the row unless the response has one of the statuses.
+// oneOf fails the test unless the response has one of the given statuses.
 func (b *bench) oneOf(a answer, statuses ...int) answer {
 	b.Helper()
 	for _, s := range statuses {
@@ -95,7 +95,7 @@ func (b *bench) oneOf(a answer, statuses ...int) answer {
 	return a
 }
 
-// same fails the row when got and want differ.
+// same fails the test when got and want differ.
 func (b *bench) same(what string, got, want any) {
 	b.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -163,7 +163,7 @@ func (b *bench) groupID() string {
 	return b.id(network, "/security-groups", "security_groups", b.group)
 }
 
-// discard deletes a resource when the row ends.
+// discard deletes a resource when the test ends.
 func (b *bench) discard(service, path string) {
 	b.Cleanup(func() { b.user.delete(service, path) })
 }
@@ -188,8 +188,8 @@ func (b *bench) portID() string {
 	return b.want(b.port(nil), http.StatusCreated).word("port.id")
 }
 
-// wish describes the server that a row requests: fields override the usual ones, where nil removes a field, and hints
-// are scheduler hints.
+// wish describes the server that a test requests. fields override the usual fields of the request, and a nil value
+// removes a field. hints are scheduler hints.
 type wish struct {
 	fields  doc
 	hints   doc

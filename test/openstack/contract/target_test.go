@@ -22,13 +22,15 @@ type target struct {
 	group, keyPair, zone  string
 	// volumeType is the name of a volume type. It is empty when the cloud has no volumes.
 	volumeType string
-	// unrouted is a network with one free address and without a route to the pool. nearlyEmpty is a pool with one address.
+	// unrouted is a network with one free address and without a route to pool, the network of the floating IPs.
+	// nearlyEmpty is a pool with one address.
 	unrouted, nearlyEmpty string
 
 	// machines is the number of Machines for which the driver works concurrently.
 	machines int
 
-	// misfortune returns an object that causes faults in this cloud. When it is nil, the suite skips the rows that need faults.
+	// misfortune returns an object that causes faults in this cloud. When it is nil, the suite skips the tests that need
+	// faults.
 	misfortune func(t *testing.T) misfortune
 	// pace is the interval at which a condition is checked. patience is how long a condition may take to become true.
 	pace, patience time.Duration
@@ -36,8 +38,8 @@ type target struct {
 
 // misfortune causes faults as an operator of the cloud could. The faults end with the test.
 type misfortune interface {
-	// limit sets a quota of the project. what is the quota's name in its service: instances, cores, server_group_members,
-	// port, floatingip, volumes, gigabytes.
+	// limit sets a quota of the project to n. The argument what names the quota as its service does: instances, cores,
+	// server_group_members, port, floatingip, volumes, gigabytes.
 	limit(t *testing.T, what string, n int)
 	// disable disables all hosts in a zone; an empty zone means all zones.
 	disable(t *testing.T, zone string)
@@ -60,7 +62,7 @@ type failure struct {
 	status, retryAfter int
 }
 
-// need is what a row requires of the cloud.
+// need is what a test requires of the cloud.
 type need int
 
 const (
@@ -73,11 +75,11 @@ const (
 	aPlayground
 	// aMinute requires one or two minutes, because the driver waits until no call is in flight.
 	aMinute
-	// aQuietCloud requires that no other row runs at the same time, because the row compares durations.
+	// aQuietCloud requires that no other test runs at the same time, because the test compares durations.
 	aQuietCloud
 )
 
-// missing returns what the target lacks for a row, or an empty text.
+// missing returns what the target lacks for a test, or an empty text.
 func (tg *target) missing(n need) string {
 	switch {
 	case (n == operator || n == operatorAndVolumes) && tg.misfortune == nil:

@@ -64,8 +64,9 @@ func together(n, atATime int, call func() answer) []answer {
 	return answers
 }
 
-// limited fails the row when sixteen creates, eight of them concurrent, take less than a third of sixteen times the fastest of
-// four single creates. It deletes the resources when the row ends. idAt is the path of the ID in the response.
+// limited checks that the cloud makes concurrent creates wait: sixteen creates, eight at the same time, must take at least a
+// third of the time of sixteen creates one after the other. The resources are deleted when the test ends. idAt is the path of
+// the ID in the response.
 func (b *bench) limited(create func() answer, status int, service, path, idAt string) {
 	b.Helper()
 	timed := func(n int) time.Duration {

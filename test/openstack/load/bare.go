@@ -109,7 +109,7 @@ func (b *Bare) Delete(ctx context.Context) error {
 	})
 }
 
-// each runs f for 0 to n-1, and returns the first error.
+// each calls f with every number from 0 to n-1, at most Flights calls at the same time. It returns the first error.
 func (b *Bare) each(n int, f func(k int) error) error {
 	flights := b.Flights
 	if flights == 0 {

@@ -1,3 +1,4 @@
-// Package load makes the calls for many Machines to a simulated cloud, both as the Machine controller and as a bare
-// client. It measures how well the cloud was used.
+// Package load makes the calls for many Machines to a simulated cloud, either with drover's driver or with a simple
+// client that makes the same calls without drover's decisions (Bare). It measures how long the cloud was idle although
+// a Machine waited.
 package load

@@ -95,8 +95,8 @@ type Idle struct {
 	Any time.Duration
 }
 
-// Idle returns how long the cloud has been idle since the time began, for Machines that each send requests of the given
-// kinds one after the other.
+// Idle measures, from the given time on, how long the cloud was idle although a Machine waited. Each Machine sends
+// requests of the given kinds one after the other.
 func (r *Recorder) Idle(began time.Time, kinds ...string) Idle {
 	var idle Idle
 	var waited, flown spans

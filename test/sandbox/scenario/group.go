@@ -24,7 +24,7 @@ import (
 type group struct {
 	name            string
 	least, size, at int
-	// flavor and zone are those of the group's servers. Empty means the demo's.
+	// flavor and zone are those of the group's servers. Empty means the flavor or zone of the demo's group.
 	flavor, zone string
 	// alone is true when the group's servers are in no server group.
 	alone  bool
@@ -34,7 +34,7 @@ type group struct {
 	annotations map[string]string
 }
 
-// make applies a group that is derived from the demo's.
+// make applies the MachineDeployment of a group. It is derived from the MachineDeployment of the demo's group.
 func (d *Demo) make(ctx context.Context, g group) error {
 	md := d.Group.DeepCopy()
 	own := map[string]string{"group": g.name}
@@ -191,7 +191,7 @@ func (d *Demo) are(want sizes) check {
 	}
 }
 
-// standing returns the numbers of the groups' Machines and usable nodes.
+// standing returns, for each group, the number of its Machines and the number of its usable nodes.
 func (d *Demo) standing(ctx context.Context) (machines, usable sizes, err error) {
 	var list v1alpha1.MachineList
 	var nodes corev1.NodeList

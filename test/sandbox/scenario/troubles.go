@@ -15,7 +15,8 @@ import (
 // onePerNode is the CPU request of a pod so large that no two fit on a node of the demo's flavor.
 const onePerNode = 1100
 
-// both returns the node label by which the pods of a trial select the trial's groups.
+// both returns the node label that the groups of a trial have in common, so that the trial's pods can run on nodes of
+// each group.
 func both(trial string) map[string]string { return map[string]string{"trial": trial} }
 
 // instead creates one group whose servers cannot be created or do not join, and another group without a fault. It then
@@ -84,8 +85,9 @@ func neverJoins(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: silent, at: 5, labels: labels}, group{name: "free", at: 5, flavor: newFlavor, labels: labels}, 1, 2*time.Minute)
 }
 
-// grows creates a group of one node, and pods that need a node each. It calls trouble once the nodes are requested. The
-// group's size may never exceed most, and at the end there must be exactly as many nodes as pods.
+// grows creates a group of one node, and pods that need a node each. It calls the function trouble once the autoscaler
+// has requested the nodes. The group's size must never be larger than most, and at the end there must be exactly as
+// many nodes as pods.
 func (d *Demo) grows(ctx context.Context, pods, most int, trouble func() error) (string, error) {
 	g := group{name: "growing", least: 1, size: 1, at: 10, labels: both("growth")}
 	if err := d.make(ctx, g); err != nil {
@@ -323,7 +325,7 @@ func (d *Demo) nodesOf(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// cheaper sets the price of the larger flavor to a tenth.
+// cheaper sets the price of the larger flavor to a tenth of the price of the smaller one.
 func cheaper(ctx context.Context, d *Demo) (string, error) {
 	prices := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.Namespace, Name: pricesName},
@@ -338,7 +340,7 @@ func cheaper(ctx context.Context, d *Demo) (string, error) {
 			return "", err
 		}
 	}
-	// drover reads prices every few seconds.
+	// The trial waits until drover has read the new prices, which drover does every few seconds.
 	if err := pause(ctx, 6*time.Second); err != nil {
 		return "", err
 	}

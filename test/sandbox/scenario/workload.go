@@ -94,7 +94,7 @@ type firstJoin struct {
 	old map[string]bool
 	// waiting holds the time since which each pod has been unschedulable.
 	waiting map[string]time.Time
-	// took is how long the first pod waited that was scheduled to a new node. joined reports whether there is such a pod.
+	// took is how long the first pod with a new node waited for that node. joined is true once a pod has a new node.
 	took   time.Duration
 	joined bool
 }

@@ -96,7 +96,8 @@ func (s *Screen) showPlain(state sandbox.State) {
 	_, _ = io.WriteString(s.out, "  "+line+"\n")
 }
 
-// erase removes the last frame: it moves the cursor up by the frame's lines, and clears to the end.
+// erase removes the last frame: it moves the cursor up by the frame's lines, and clears the screen from there to its
+// end.
 func (s *Screen) erase() {
 	if s.drawn > 0 {
 		_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)

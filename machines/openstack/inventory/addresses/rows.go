@@ -15,8 +15,8 @@ type Port struct {
 	// before it uses the port.
 	Doubtful bool
 	// NamedByCreate is true when a server create with an unknown outcome may name the port: the answer to the create was lost, or
-	// another process created the port and may have created a server on it before it died. drover uses the port for no other
-	// server; it replaces the port.
+	// another process created the port and may have created a server on it before that process ended. drover uses the port for no
+	// other server; it replaces the port.
 	NamedByCreate bool
 	// Since is when drover first saw the port, on drover's clock. Created is Neutron's creation time; zero when there is none.
 	Since, Created time.Time
@@ -32,7 +32,7 @@ type FloatingIP struct {
 	Since, Created time.Time
 }
 
-// Place is where a floating IP was seen: a port, and that port's server.
+// Place is where a floating IP was last seen: the port that it was attached to, and the server of that port.
 type Place struct{ PortID, ServerID string }
 
 // PortRow holds those fields of a port in Neutron's lists that drover uses.
@@ -58,7 +58,7 @@ type FloatingIPRow struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-// Owned returns the port of the row with NamedByCreate set, because another process may have sent a server create that names the
+// Owned converts the row into a Port. It sets NamedByCreate, because another process may have sent a server create that names the
 // port.
 func (r *PortRow) Owned() Port {
 	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true, Created: created(r.CreatedAt)}
@@ -68,7 +68,7 @@ func (r *PortRow) Owned() Port {
 	return p
 }
 
-// Owned returns the floating IP of the row.
+// Owned converts the row into a FloatingIP.
 func (r *FloatingIPRow) Owned() FloatingIP {
 	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID, Created: created(r.CreatedAt)}
 }

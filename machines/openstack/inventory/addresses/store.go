@@ -28,7 +28,7 @@ func New() *Store {
 
 // SetPort stores a port. When another port with the same tag is known already, SetPort replaces that port only if it is doubtful,
 // or if the new port is bound to a server and the known one is not. Two ports have the same tag, for example, after a late create
-// of the previous leader. drover deletes the other port when the Machine is gone.
+// of the previous leader. drover deletes the unused port when the Machine is gone.
 func (s *Store) SetPort(tag owner.Tag, port Port, now time.Time) {
 	port.Since = now
 	switch old, ok := s.ports[tag.Machine][tag.N]; {
@@ -52,8 +52,8 @@ func (s *Store) SetFloatingIP(tag owner.Tag, ip FloatingIP, now time.Time) {
 	s.floating[tag.Machine] = ip
 }
 
-// ForgetPort removes the n-th port of a Machine if it still has the given ID. If a list has shown another port in its place
-// meanwhile, that port stays.
+// ForgetPort removes the n-th port of a Machine if it still has the given ID. If a list has meanwhile shown another port with the
+// same owner tag, that port stays.
 func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 	if s.ports[machine][n].ID != id {
 		return
@@ -128,7 +128,7 @@ func (s *Store) DoubtPorts(machine types.UID) {
 	s.change(machine, func(p *Port) { p.Doubtful = true })
 }
 
-// SetNamedByCreate marks the Machine's ports: a server create with an unknown outcome may name them.
+// SetNamedByCreate marks the Machine's ports as ports that a server create with an unknown outcome may name.
 func (s *Store) SetNamedByCreate(machine types.UID) {
 	s.change(machine, func(p *Port) { p.NamedByCreate = true })
 }

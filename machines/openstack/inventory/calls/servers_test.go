@@ -19,8 +19,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // idPrefix is the ID of a server without its last hexadecimal digit.
 const idPrefix = "00000000-0000-4000-8000-00000000000"
 
-// pagedCloud is a RoundTripper that answers a list in pages of one server. failures holds, by marker, the status codes with which the
-// first requests fail.
+// pagedCloud is a RoundTripper that answers a list in pages of one server. failures holds, for the marker of a page, the status codes
+// with which the first requests for this page fail.
 type pagedCloud struct {
 	ids      []string
 	failures map[string][]int
@@ -76,7 +76,7 @@ func TestListOfServersWithSeveralPages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures map[string][]int
 		asked    string
-		class    fault.Class // empty means no error
+		class    fault.Class // the class of the expected error; empty when none is expected
 	}{
 		"returns the servers of all pages and the cloud's time (CAPI-31, CAPI-35)":                        {nil, ",a,b", ""},
 		"requests all pages again when Nova answers 400 because the server that the marker names is gone": {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},

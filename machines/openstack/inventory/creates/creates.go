@@ -15,16 +15,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// A create with an unknown outcome counts as failed after SettleTime, if settleLists complete lists since then have not shown the
-// resource.
+// A create with an unknown outcome counts as failed when SettleTime has passed since the call ended, and at least settleLists
+// complete lists since the call have not shown the resource.
 const (
 	SettleTime  = 2 * time.Minute
 	settleLists = 2
 	// SecondLookAfter is the time from drover's start to the second look at inherited creates: server creates that the previous
 	// leader may have sent. In the second look, drover reads the Machines' ports by their IDs, and then lists the servers. This
-	// shows the outcome of the creates: the previous leader sends nothing once this process has the lease, and after this time
-	// the cloud has usually finished what was in progress. Even if the list still lacks a server, its port is already bound to
-	// it. A create that arrives even later names a port that drover has replaced by then.
+	// shows the outcome of the creates: the previous leader sends nothing once this process has the lease, and after this time the
+	// cloud has usually finished what was in progress. Even if the list still lacks a server, the server's port is already bound
+	// to the server. A create that arrives even later names a port that drover has replaced by then, so the cloud refuses it.
 	SecondLookAfter = 3 * time.Second
 )
 

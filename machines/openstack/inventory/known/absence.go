@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// ownedByOther returns the reason why the server that the Machine names or must adopt is not the Machine's. It returns an empty
-// string when this server is the Machine's or is not known to exist.
+// ownedByOther returns the reason why a server is not the Machine's, although the Machine names or must adopt it. It returns an
+// empty string when the server is the Machine's or is not known to exist.
 func (p *Project) ownedByOther(m *owner.Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
 		k := p.Servers.ByID(id)
@@ -38,8 +38,8 @@ func had(m *owner.Machine, gone []*servers.Known) string {
 	return last
 }
 
-// absent reports whether the server of a Machine without a living server is proven gone. gone are the Machine's servers that are
-// gone. If nothing is known of the Machine's server, unknown is the reason why absent returns false.
+// absent reports whether a Machine without a living server is proven to have none. gone are its former servers. When absent
+// returns false because too little is known of the Machine's server, unknown is the reason in words; otherwise unknown is empty.
 func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, unknown string) {
 	unrecorded := m.Recorded == owner.Site{}
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Deletable returns the Machine's servers whose deletion may be requested now. The deletion of each server may be requested once
-// per back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
+// Deletable returns the Machine's servers whose deletion may be requested now. Between two requests for the same server drover
+// waits for a back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (due []servers.Deletion) {
 	living, _ := p.Servers.OfMachine(machine)
 	for _, k := range living {
@@ -24,7 +24,8 @@ func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (
 	return due
 }
 
-// DeletionRequested records the result of a delete request. The back-off begins only when the request was accepted.
+// DeletionRequested records the result of a request to delete a server. The back-off before the next request begins only when the
+// cloud accepted this request.
 func (p *Project) DeletionRequested(serverID string, err error, now time.Time) {
 	k := p.Servers.ByID(serverID)
 	switch {

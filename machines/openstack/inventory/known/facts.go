@@ -80,5 +80,5 @@ func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	return s
 }
 
-// keyOf returns the identity of a server: its ID in lower case, as in a parsed provider ID.
+// keyOf returns the key by which servers are compared: the server's ID in lower case, as in a parsed provider ID.
 func keyOf(id string) cloud.ServerID { return cloud.ServerID(strings.ToLower(id)) }

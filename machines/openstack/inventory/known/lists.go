@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// AddressPeriod is the time between two lists of ports and floating IPs, which the collector needs.
+// AddressPeriod is the time between two lists of ports and floating IPs. The collector of orphans needs these lists.
 const AddressPeriod = 15 * time.Minute
 
 // Round describes which lists drover requests in one round.
@@ -60,10 +60,10 @@ type Answers struct {
 
 // Change describes what has changed in a project.
 type Change struct {
-	// All is true when every Machine of the project is affected.
+	// All is true when every Machine of the project must be reconciled, as after the first list.
 	All bool
-	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of all servers that changed: a Machine can
-	// also name a server in its provider ID that does not belong to it.
+	// Machines are the UIDs of the Machines whose own server changed. Servers are the IDs of all servers that changed: they also
+	// concern a Machine whose provider ID names a server that is not its own.
 	Machines []types.UID
 	Servers  []string
 }
@@ -152,7 +152,8 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 
 // inheritCreates is called after the first lists. It records a create in doubt for every Machine with a port and without a server:
 // the previous leader may have sent the create of a server that the list does not show yet. It records nothing when the ports were
-// listed SecondLookAfter or later after the start: the servers were listed even later, when the list shows such a server.
+// listed SecondLookAfter or later after the start: the servers were listed after the ports, so late that the list would show such
+// a server.
 func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
 		return

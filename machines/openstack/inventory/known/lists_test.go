@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// list applies one round of lists at the given time: rows as the servers, and, if they are due, l as the ports and floating IPs.
+// list applies one round of lists at the given time. The list of servers has the given rows. l are the ports and floating IPs,
+// which are applied only if their list is due.
 func (p *Project) list(at time.Time, l addresses.Lists, rows ...servers.Row) (Round, Change) {
 	r := p.Round(at)
 	if r.Addresses {

@@ -12,7 +12,7 @@ import (
 )
 
 // InDoubt returns the ID of a server of the Machine that drover must look up by its ID; empty when there is none. required is
-// false when the server is in ERROR and only the reason is unknown: its state is known even if the look-up fails.
+// false when the server is in ERROR and only the reason is unknown: even if the look-up fails, the state of the server is known.
 func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 	living, _ := p.Servers.OfMachine(m.UID)
 	if id := p.doubtful(m, living); id != "" {
@@ -73,11 +73,13 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 	return false
 }
 
-// IsFirstLookDue reports whether the servers that Machines name must still be compared with the first complete list.
+// IsFirstLookDue reports whether a complete list exists, and those servers that Machines name and that the list lacks have not all
+// been looked up yet.
 func (p *Project) IsFirstLookDue() bool { return !p.Guard.IsReady() && p.fulls > 0 }
 
-// Unlisted returns the servers in named that no list has shown, or that the last complete list lacked. named maps the ID of each
-// server to its Machine. When there are too many such servers, the mass-deletion guard holds them and Unlisted returns none.
+// Unlisted returns those servers that Machines name and that no list has shown, or that the last complete list lacked. named maps
+// the IDs of the servers that Machines name to these Machines. When too many of them are missing, the mass-deletion guard holds
+// them, and Unlisted returns none.
 func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []string) {
 	for id, machine := range named {
 		p.Servers.Expect(id, machine, now)
@@ -93,7 +95,7 @@ func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []str
 }
 
 // FirstLooked records the answer to a GET of a server that a Machine names. The server counts as gone only after a 404. When the
-// GET fails otherwise, the server stays missing; the guard counts missing servers too.
+// GET fails with another error, the server stays missing. The mass-deletion guard counts missing servers like those that are gone.
 func (p *Project) FirstLooked(machine types.UID, serverID string, found *servers.Row, err error, now time.Time) {
 	switch {
 	case err == nil:

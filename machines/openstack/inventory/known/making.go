@@ -54,8 +54,8 @@ func (p *Project) AddServer(machine types.UID, serverID, name string, now time.T
 	p.Servers.Merge(servers.Row{ID: serverID, Name: name, Status: servers.StatusBuild, Metadata: p.cluster.Metadata(machine)}, now)
 }
 
-// SetPort stores a port. If a create of this port is in doubt, this process has sent it. Then no create of a server names the
-// port yet, because drover did not know the port's ID.
+// SetPort stores a port. If a create of this port is in doubt, this process has sent that create. Then no create of a server
+// names the port yet, because drover has not known the port's ID until now.
 func (p *Project) SetPort(tag owner.Tag, port addresses.Port, now time.Time) {
 	if p.Creates.Has(tag) {
 		port.NamedByCreate = false

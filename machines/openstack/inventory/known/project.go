@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Options configure a Project. All except Stores are required.
+// Options configure a Project. All fields except Stores are required.
 type Options struct {
 	Cluster owner.Cluster
 	// Site is the project and the region.
@@ -62,11 +62,11 @@ type Project struct {
 type use int
 
 const (
-	// unused means that there is no such call.
+	// unused means that no call uses the ports and floating IPs of the Machine.
 	unused use = iota
-	// making means that a resource is being created for the Machine. That resource may use the ports and floating IPs.
+	// making means that a resource which may use the ports and floating IPs is being created for the Machine.
 	making
-	// releasing means that one of the ports and floating IPs is being deleted.
+	// releasing means that a port or floating IP of the Machine is being deleted.
 	releasing
 )
 

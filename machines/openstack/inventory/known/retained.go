@@ -38,8 +38,9 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	return found
 }
 
-// BeginRelease reports whether a retained port or floating IP may be deleted now: it is still known under its tag, and its Machine
-// does not need it. If BeginRelease returns true, nothing is created for the Machine until EndRelease.
+// BeginRelease reports whether a retained port or floating IP may be deleted now: it is still the resource that drover uses for
+// its owner tag, and the Machine does not need it. If BeginRelease returns true, nothing is created for the Machine until
+// EndRelease.
 func (p *Project) BeginRelease(r Retained) bool {
 	ip, _ := p.Addresses.FloatingIP(r.Tag.Machine)
 	id := ip.ID
@@ -53,7 +54,7 @@ func (p *Project) BeginRelease(r Retained) bool {
 	return true
 }
 
-// EndRelease records whether the deletion succeeded.
+// EndRelease records whether the deletion of a retained port or floating IP succeeded, and allows creates for the Machine again.
 func (p *Project) EndRelease(r Retained, released bool) {
 	delete(p.uses, r.Tag.Machine)
 	switch {
@@ -75,7 +76,7 @@ func (p *Project) BeginMaking(machine types.UID) error {
 	return nil
 }
 
-// EndMaking ends the protection of BeginMaking.
+// EndMaking allows the ports and floating IPs of the Machine to be released again.
 func (p *Project) EndMaking(machine types.UID) { delete(p.uses, machine) }
 
 // isIdle reports whether a Machine is registered, neither has nor names a server, and has no reserved quota, no create in doubt

@@ -17,9 +17,9 @@ type Unjoined struct {
 	Server  string
 }
 
-// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. It returns a
-// server once when the server has been ACTIVE for servers.DetachedAfter without becoming a node. It also returns a server that
-// has a duplicate to delete.
+// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. It returns a server
+// once when the server has been ACTIVE for servers.DetachedAfter without becoming a node. It also returns a server once for each
+// other server of its Machine, because one of the two may have lost its port to the other.
 func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 	for uid := range p.Servers.Machines() {
 		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving {

@@ -46,7 +46,7 @@ func TestServerCountsAsFailedWhenItsPortIsNoLongerBoundToIt(t *testing.T) {
 			p := newProject(owner.Machine{UID: "u1"})
 			row := addresses.PortRow{ID: "a", Description: portTag.String(), DeviceID: "s1"}
 			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{row}}, active("s1", "u1"))
-			p.SetPort(portTag, addresses.Port{ID: "a", ServerID: "s1"}, noon) // as after this process created the port
+			p.SetPort(portTag, addresses.Port{ID: "a", ServerID: "s1"}, noon) // so the port counts as created by this process
 			at := noon.Add(servers.DetachedAfter)
 			due, _ := p.Unjoined(at)
 			row.DeviceID = tc.device

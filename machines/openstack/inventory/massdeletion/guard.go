@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// window is how long a loss counts together with later losses. It is as long as the time between two complete lists.
+	// window is how long a lost server is counted together with servers that are lost later. It equals the time between two
+	// complete lists.
 	window = servers.FullPeriod
 	// Within the window, up to max(least, known/part) losses are accepted without confirmation; known is the number of servers.
 	least = 3
@@ -25,10 +26,11 @@ func TooMany(lost, known int) bool { return lost > max(least, known/part) }
 
 // Held is the stored state of the guard of one project.
 type Held struct {
-	// Servers are the IDs of the missing servers whose loss the guard does not accept. They stay however much time passes.
+	// Servers are the IDs of the missing servers whose loss the guard does not accept. They stay in this list however much time
+	// passes.
 	Servers []string `json:"servers,omitempty"`
 	// Lost are the IDs of recently lost servers whose deletion drover did not request, with the time at which each loss was found.
-	// They count together with the next losses.
+	// They are counted together with the next losses.
 	Lost map[string]time.Time `json:"lost,omitempty"`
 }
 
@@ -46,7 +48,7 @@ type Guard struct {
 	lost   map[string]time.Time
 	stored map[string]bool
 	stores bool
-	// known is the number of servers when the guard last held a loss.
+	// known is how many servers the cluster had when the guard last held a loss; Reason shows it.
 	known int
 	// dirty is true when held or lost differ from the stored state.
 	dirty bool
@@ -89,7 +91,8 @@ func (g *Guard) state() Held {
 }
 
 // losses returns the servers of this cluster that are gone or missing although drover did not request their deletion, and the
-// number of all servers of this cluster including the lost ones. A server that is gone counts for the duration of the window.
+// number of all servers of this cluster including the lost ones. A server that is gone counts for the time window; a server that
+// is missing counts until it is found or proven gone.
 func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Known) bool) (lost []string, known int) {
 	for k := range all {
 		if !mine(k) {
@@ -107,8 +110,8 @@ func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Know
 	return lost, known
 }
 
-// updateLost adds the new losses to g.lost. It removes losses that are older than the window, and losses that were not losses
-// after all. unknown is the number of losses that only the previous leader has seen.
+// updateLost adds the new losses to g.lost. It removes losses that are older than the window, servers that exist again, and
+// servers whose loss was expected or confirmed. unknown is the number of losses in g.lost that only the previous leader has seen.
 func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (unknown int) {
 	current := make(map[string]bool, len(lost))
 	for _, id := range lost {
@@ -130,7 +133,7 @@ func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (un
 }
 
 // Believes reports whether the guard accepts that all of these servers are gone. It accepts a loss that drover did not request
-// only after it has counted it together with all other losses, and after the loss was stored for the next leader.
+// only after this loss has been counted together with all other losses, and has been stored for the next leader.
 func (g *Guard) Believes(gone []*servers.Known) bool {
 	for _, k := range gone {
 		_, lost := g.lost[k.ID]

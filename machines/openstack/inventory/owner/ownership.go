@@ -78,8 +78,8 @@ func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict
 }
 
 // JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
-// floating IP is known to have been on the Machine's own server. This decides about floating IPs of machine-controller, which
-// have no owner tag.
+// floating IP is known to have been on the Machine's own server. For a floating IP of machine-controller, which has no owner tag,
+// onOwn alone decides.
 func (c Cluster) JudgeAddress(m *Machine, k Kind, description string, onOwn bool) Verdict {
 	tag, tagged := parse(k, description)
 	switch {
@@ -105,12 +105,12 @@ func (c Cluster) Metadata(machine types.UID) map[string]string {
 	return map[string]string{MetadataMachineUID: string(machine), MetadataClusterID: string(c)}
 }
 
-// Has reports whether a server has the ID of this cluster.
+// Has reports whether a server's tags name this cluster.
 func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
 
-// JudgeAbsence decides whether the Machine's server is gone, when the project here lacks the server, or showed it as deleted.
-// seen is true when a list of that project has shown the server with the Machine's own tags. Mine means that the Machine's server
-// is gone. Undecided means that the absence proves nothing, for the returned reason.
+// JudgeAbsence decides whether the Machine's server is gone, when one project (here) lacks the server, or showed it as deleted.
+// seen is true when a list of this project has shown the server with the Machine's own tags. Mine means that the Machine's server
+// is gone. Undecided means that the absence proves nothing; the returned text is the reason.
 func (c Cluster) JudgeAbsence(m *Machine, here Site, seen bool) (Verdict, string) {
 	switch {
 	case seen, m.Recorded == here:

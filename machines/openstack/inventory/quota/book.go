@@ -25,7 +25,7 @@ type Book struct {
 	watches map[client.Service]*watch
 	// reserved is the quota that is reserved for Machines and that they have not used yet.
 	reserved map[types.UID]reservation
-	// raised is when the limits last showed free quota again, after a quota had been exhausted.
+	// raised is when the limits last showed free quota again, after a quota was exhausted; zero when this has not happened.
 	raised time.Time
 }
 
@@ -38,23 +38,23 @@ type reservation struct {
 // isOver reports whether the Machine has had enough time to use the reservation.
 func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Period }
 
-// watch follows the quota of one service, from the first create that the cloud refuses until no create has been refused for a
-// Period.
+// watch follows the quota of one service. It begins with a create that the cloud refuses, and ends when no create has been
+// refused for the time Period.
 type watch struct {
 	refusal *fault.Error
 	// since is when the cloud refused the first create after the limits last showed free quota. due is when drover must read the
 	// limits next.
 	since, due time.Time
-	// room is the free quota that drover knows of. It is zero until the limits have been read.
+	// room is the free quota that drover can still reserve, according to the limits. It is zero until the limits have been read.
 	room  Amounts
 	known bool
-	// doubts is the number of creates that the cloud has refused since the limits were last read, although these showed free
+	// doubts is the number of creates that the cloud has refused since the limits were last read, although the limits showed free
 	// quota.
 	doubts int
 	// probe is true when the limits cannot be read. Then drover may try one create.
 	probe bool
-	// blocked is true when Reserve has refused quota to a Machine since the limits were last read; least is the smallest amount
-	// that it refused.
+	// blocked is true when a Machine was refused quota, by the cloud or by Reserve, and no Machine may try again yet. least holds
+	// the smallest amounts that were refused.
 	blocked bool
 	least   Amounts
 }
@@ -233,8 +233,8 @@ func (b *Book) reopen(s client.Service, w *watch, room bool, now time.Time) bool
 	return true
 }
 
-// Due returns the services whose limits must be read now. It also removes expired reservations if no quota is exhausted;
-// otherwise Looked removes them.
+// Due returns the services whose limits must be read now. When no quota is exhausted, it also removes expired reservations,
+// because Looked, which removes them otherwise, is not called then.
 func (b *Book) Due(now time.Time) []client.Service {
 	if len(b.watches) == 0 {
 		maps.DeleteFunc(b.reserved, func(_ types.UID, r reservation) bool { return r.isOver(now) })
@@ -243,8 +243,7 @@ func (b *Book) Due(now time.Time) []client.Service {
 	return services
 }
 
-// NextLook returns the time until the limits of a service must be read next if that is shorter than period, and period
-// otherwise.
+// NextLook returns the time until the limits of a service must be read next, but at most period.
 func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	services, next := b.due(now)
 	switch {
@@ -256,8 +255,8 @@ func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	return min(period, next.Sub(now))
 }
 
-// due returns the services whose limits must be read now, and the time at which those of another service must be read next; the
-// time is zero when no other service is watched.
+// due returns the services whose limits must be read now, and the time at which the limits of another service must be read next;
+// zero when no other service is watched.
 func (b *Book) due(now time.Time) (services []client.Service, next time.Time) {
 	for s, w := range b.watches {
 		if !w.due.After(now) {

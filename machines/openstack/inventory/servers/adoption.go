@@ -31,9 +31,9 @@ type Untagged struct {
 	Machine, Was types.UID
 }
 
-// Untagged returns up to limit servers to tag now, and reports whether there are more. It records the time, so that it returns
-// the same servers again only after TagAgain. It includes a server that no Machine adopts only if the server's own Machine is
-// registered.
+// Untagged returns up to limit servers to tag now, and reports whether there are more. It records that they are tagged now, so
+// that it does not return the same servers again before TagAgain has passed. A server that no Machine adopts is included only
+// if the Machine in its tags is registered.
 func (c *Cache) Untagged(limit int, now time.Time, isRegistered func(types.UID) bool) (found []Untagged, more bool) {
 	for id, k := range c.byID {
 		if len(found) == limit {

@@ -152,7 +152,7 @@ func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
 	k.Wanted = c.endWanted(k)
 }
 
-// MarkGone records that a GET by ID, made for that Machine, answered 404.
+// MarkGone records that a GET of the server with that ID, made on behalf of a Machine, was answered with 404.
 func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	c.Expect(id, machine, now)
 	k := c.byID[id]
@@ -161,7 +161,7 @@ func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 }
 
 // endWanted reports whether the loss of a server is expected: drover requested its deletion, its Machine is being deleted, or the server
-// has failed. drover deletes failed servers, and may have requested this deletion before a restart.
+// has failed. A failed server counts, because drover deletes failed servers and may have requested the deletion before a restart.
 func (c *Cache) endWanted(k *Known) bool {
 	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
 }
@@ -194,7 +194,8 @@ func (c *Cache) All() iter.Seq[*Known] { return maps.Values(c.byID) }
 // Machines returns the Machines that have or name a known server, living or gone.
 func (c *Cache) Machines() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
 
-// IndexedUnder returns, in no order, the servers that belong to a Machine or that its provider ID names, including those that are gone.
+// IndexedUnder returns, in no order, the servers that belong to a Machine or that the Machine's provider ID names, including servers that
+// are gone.
 func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	return func(yield func(*Known) bool) {
 		for id := range c.byMachine[machine] {
@@ -205,8 +206,8 @@ func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	}
 }
 
-// OfMachine returns the servers of a Machine, living and gone. gone includes a server that is gone and that the Machine only names, because
-// no list has shown it. A server that the Machine names counts as living only if its tags, or an adoption, make it the Machine's.
+// OfMachine returns the servers of a Machine, living and gone. gone includes a server that no list has shown and that the Machine only
+// names. A server counts as living only if its tags, or an adoption, show that it belongs to the Machine.
 func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
 	for k := range c.IndexedUnder(uid) {
 		switch {

@@ -28,7 +28,7 @@ func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  []Row
 		lists   []List
-		changed []string // the servers that the last list changed
+		changed []string // the servers that changed with the last list
 		gone    []string
 		missing []string
 	}{

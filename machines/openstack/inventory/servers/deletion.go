@@ -3,8 +3,8 @@ package servers
 import "time"
 
 const (
-	// forceAfter is the number of plain delete requests. From the fourth request on (3.5 min after the first), drover sends a
-	// forced delete, which Nova carries out whatever the server's state is.
+	// forceAfter is how many plain delete requests drover sends for a server. The fourth and later requests (from 3.5 min after
+	// the first) are forced deletes, which Nova carries out whatever the server's state is.
 	forceAfter = 3
 	// stuckAfter is how long a deletion may take before it counts as stuck (CAPI-44).
 	stuckAfter = 10 * time.Minute

@@ -16,9 +16,9 @@ const (
 )
 
 // Duplicates returns the servers of the Machine that must be deleted now, in addition to the server that the Machine names. A
-// server is a duplicate when it exists, has both tags, and has been known long enough; its deletion waits for its back-off. There
-// are no duplicates unless the named server is also the Machine's own and works, because otherwise drover cannot decide which
-// server is the duplicate.
+// server is a duplicate when it exists, has both tags, and has been known for DuplicateAge. It is left out while the back-off
+// after the last request to delete it lasts. There are no duplicates unless the server that the Machine names belongs to the
+// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
 func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (named *Known, duplicates []*Known) {
 	named = c.byID[serverID]
 	if named == nil || !named.BelongsTo(machine) || !named.Present() || named.Status != StatusActive {
@@ -33,13 +33,14 @@ func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (n
 }
 
 // HasPortsBeside reports whether the server still had its Machine's ports when they were looked up after another server of the
-// Machine had appeared. When two servers were created with the same port, either of them may have lost it.
+// Machine had appeared. When two servers were created with the same port, either server may have lost the port.
 func (k *Known) HasPortsBeside(other *Known) bool {
 	return k.Detached == "" && !k.portsLooked.Before(other.Since.Add(DuplicateAge))
 }
 
 // IsPortLookDue reports whether the Machine's ports must be looked up now because a server has not become a node: once when the
-// server has been ACTIVE for DetachedAfter, and once for each other server of the Machine.
+// server has been ACTIVE for DetachedAfter, and once for each other server of the Machine, because that may have taken the
+// server's ports.
 func (c *Cache) IsPortLookDue(machine types.UID, k *Known, now time.Time) bool {
 	if !k.BelongsTo(machine) || k.Status != StatusActive || !k.Present() || k.Detached != "" {
 		return false

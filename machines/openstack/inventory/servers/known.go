@@ -18,17 +18,19 @@ type Known struct {
 	// Ending are the volumes that Nova deletes with the server, from all rows that the cloud has shown, sorted.
 	Ending []string
 	// Gone is true when a row had the status DELETED, or a GET by the ID answered 404. The server stays in the cache as a
-	// tombstone, so that a list that lags does not bring it back. GoneAt is when this was found.
+	// tombstone, so that a list that lags does not make it exist again. GoneAt is when drover found that the server is gone.
 	Gone   bool
 	GoneAt time.Time
-	// Missing is true when a complete list lacked the server. This proves nothing, but a GET must follow.
+	// Missing is true when a complete list lacked the server. This does not prove that the server is gone; a GET by its ID must
+	// decide.
 	Missing bool
 	// Since is when drover first learned of the server.
 	Since time.Time
 	// Wanted is true when the server is gone or missing, and its loss was expected (see endWanted). Accepted is true when an
 	// operator has confirmed the loss.
 	Wanted, Accepted bool
-	// Detached is the message about a server that has lost its Machine's ports; empty while it has them, as far as is known.
+	// Detached describes, for users, that the server has lost its Machine's ports; empty while the server has the ports as far as
+	// is known.
 	Detached string
 
 	// tagged is the Machine in the server's tags; empty when they name no Machine of this cluster. adopter is the Machine that
@@ -37,12 +39,13 @@ type Known struct {
 	tagged, adopter, expected types.UID
 	// missingSince is when the server became missing; zero while it is not.
 	missingSince time.Time
-	// goneByGet is true when the server is gone only because of a 404. A complete list that begins later can bring it back.
+	// goneByGet is true when only a 404 has shown that the server is gone. If a complete list that begins later shows the server,
+	// it exists again.
 	goneByGet bool
 	// fluxSince is when the server entered a state that it leaves without another request, such as BUILD; zero when it is not in
 	// such a state.
 	fluxSince time.Time
-	// firstAsked and asked are the times of the first and the last request to delete the server, and times is the number of these
+	// firstAsked and asked are when drover first and last requested the deletion of the server, and times is the number of these
 	// requests.
 	firstAsked, asked time.Time
 	times             int

@@ -10,7 +10,7 @@ const (
 	FastPeriod  = 2 * time.Second
 	BuildPeriod = 5 * time.Second
 	RestPeriod  = time.Minute
-	// longFlux is how long a server may be in a state that changes without another request, such as BUILD, before it counts as
+	// longFlux is how long a server may be in a state that it leaves without another request, such as BUILD, before it counts as
 	// stuck. A stuck server does not shorten the period of the lists.
 	longFlux = 10 * time.Minute
 	// FullPeriod is the time between complete lists; unsettledFullPeriod is the time while a create is in doubt.
@@ -21,7 +21,8 @@ const (
 	Overlap = time.Minute
 )
 
-// Period returns the time until the next list. mine reports whether a server is one of this cluster.
+// Period returns the time until the next list. unsettled is true while a create is in doubt. mine reports whether a server
+// belongs to this cluster.
 func (c *Cache) Period(now time.Time, unsettled bool, mine func(*Known) bool) time.Duration {
 	if unsettled {
 		return FastPeriod
@@ -35,7 +36,8 @@ func (c *Cache) Period(now time.Time, unsettled bool, mine func(*Known) bool) ti
 	return next
 }
 
-// changing returns the time since which the server is expected to change; zero when it is not expected to change.
+// changing returns when the server entered the state that it is expected to leave soon, or when its deletion was last requested,
+// whichever is later; zero when the server is not expected to change.
 func (k *Known) changing() time.Time {
 	if k.asked.After(k.fluxSince) {
 		return k.asked
@@ -43,7 +45,8 @@ func (k *Known) changing() time.Time {
 	return k.fluxSince
 }
 
-// period returns the time until the next list of servers, for a server that has been changing for the time flux.
+// period returns the time until the next list of servers, if this server is the only one that changes. flux is how long it has
+// been changing.
 func (k *Known) period(flux time.Duration) time.Duration {
 	switch {
 	case flux >= longFlux:

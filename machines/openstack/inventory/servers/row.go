@@ -64,8 +64,8 @@ const (
 	powerShutDown     = 4
 )
 
-// busyStatuses are the statuses of a server while an operation moves, changes or repairs it. For most of these operations Nova
-// shows the status instead of a task; the server is otherwise ACTIVE or SHUTOFF.
+// busyStatuses are the statuses of a server while an operation moves, changes or repairs it. Most of these operations show only
+// in the status, and not as a task. Other operations show as a task, while the status stays ACTIVE or SHUTOFF.
 var busyStatuses = []string{"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING", "RESCUE", "REBUILD", "PASSWORD", "REBOOT", "HARD_REBOOT"}
 
 // Tags returns the fields of the row that show the server's owner.

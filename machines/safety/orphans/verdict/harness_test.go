@@ -88,7 +88,7 @@ func (s *Snapshot) drop(n int, lost bool) {
 	}
 }
 
-// unseen removes the Machines with the numbers n from the history, as if this process had never seen them.
+// unseen removes the Machines with the given numbers from the history, as if this process had never seen them.
 func (s *Snapshot) unseen(n ...int) {
 	for _, one := range n {
 		delete(s.History.Seen, number(one))

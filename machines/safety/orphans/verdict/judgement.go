@@ -64,7 +64,7 @@ func (j *judgement) index() {
 	}
 }
 
-// lossWindow is the span of time over which losses are added up.
+// lossWindow is how long a Machine that vanished without a reported deletion counts towards the limit on such Machines.
 const lossWindow = 24 * time.Hour
 
 // compareMachines compares the list of Machines with earlier lists. If it is older than an earlier list, or lacks Machines
@@ -113,8 +113,8 @@ func (j *judgement) acceptClusterID() {
 }
 
 // found records that a resource or Node has no Machine in this round. It returns why the orphan may not be deleted yet: it is too
-// young, or it was not an orphan in the previous round; empty when it may be deleted. created is when the orphan was created, or
-// when it was first seen.
+// young, or it was not an orphan in the previous round. It returns "" when the orphan may be deleted. created is the time of the
+// orphan's creation, or of its first sighting.
 func (j *judgement) found(key string, created time.Time) (why string) {
 	since, again := j.before.Orphans[key]
 	if !again {
@@ -183,7 +183,7 @@ func (j *judgement) notNow(o *Orphan) string {
 	return ""
 }
 
-// forget drops the memory about resources and Nodes that are no longer orphans.
+// forget removes from the memory the resources and Nodes that are no longer orphans.
 func (j *judgement) forget() {
 	over := func(key string, _ time.Time) bool {
 		_, found := j.memory.Orphans[key]
@@ -236,8 +236,8 @@ func unfitProject(p *cloud.Project) Stop {
 	return Stop{}
 }
 
-// holdIn records why nothing is collected in a project until an operator confirms it. If a reason is recorded already, that one
-// stays. When too many projects are held, nothing is collected anywhere.
+// holdIn records why nothing is collected in a project until an operator confirms it. It keeps a reason that is recorded already.
+// When too many projects have such a reason, nothing is collected anywhere.
 func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	held := j.memory.Stored.Holds
 	if j.Confirmed || slices.ContainsFunc(held, func(h hold) bool { return h.site == s }) {
@@ -251,8 +251,7 @@ func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	j.memory.Stored.Holds = append(slices.Clip(held), hold{s, stop})
 }
 
-// stopIn stops the collection in a project for this round. If the project is stopped for another reason already, that reason
-// stays.
+// stopIn stops the collection in a project for this round. It keeps an earlier reason if the project is stopped already.
 func (j *judgement) stopIn(s site, stop Stop) {
 	if _, known := j.stopped[s]; !known {
 		j.stopped[s] = stop

@@ -68,9 +68,9 @@ const mostHolds = 200
 // mostSpans bounds the number of Stored.Unled. 200 spans take about 20 KiB.
 const mostSpans = 200
 
-// WithUnled returns a copy of s with one more span without a leader. Beyond mostSpans it merges the two neighbouring spans
-// that have the shortest gap between them. Resources created in that gap are then not collected, as if there had been no
-// leader.
+// WithUnled returns a copy of s with one more span without a leader. When there are then more than mostSpans spans, it merges the
+// two neighbouring spans with the shortest gap between them. Resources created in that gap are then not collected, as if there
+// had been no leader.
 func (s Stored) WithUnled(span Span) Stored {
 	all := append(append([]Span{}, s.Unled...), span)
 	if len(all) > mostSpans {
@@ -109,8 +109,8 @@ type site struct {
 
 func siteOf(p *cloud.Project) site { return site{p.Cloud, p.Place} }
 
-// project returns the name of the cloud and the last word of Place, which is the project's ID. Unlike the other words, the ID
-// stays the same when the URL of Keystone or the region's name changes.
+// project returns the name of the cloud and the project's ID, which is the last word of Place. The other words of Place may
+// change: the URL of Keystone and the name of the region.
 func (s site) project() string {
 	return s.Cloud + " " + s.Place[strings.LastIndexByte(s.Place, ' ')+1:]
 }
@@ -118,21 +118,24 @@ func (s site) project() string {
 func (s site) String() string { return strings.TrimSpace(s.Cloud + " " + s.Place) }
 
 const (
-	// minLosses is the number of losses that is always allowed.
+	// minLosses is the number of losses that is always allowed, however few servers, Nodes or Machines exist. A loss is a server
+	// or Node without a Machine, or a Machine that vanished without a reported deletion.
 	minLosses = 3
-	// serversShare and machinesShare are divisors of the total number. More losses than total/serversShare (10 %) or
-	// total/machinesShare (20 %) are too many.
+	// serversShare and machinesShare are divisors: beyond minLosses, at most a tenth of the servers or Nodes may be without a
+	// Machine, and at most a fifth of the Machines may vanish.
 	serversShare  = 10
 	machinesShare = 5
 )
 
-// mostLosses returns how many of a total of servers or Nodes may be lost: minLosses or all/share, whichever is larger.
+// mostLosses returns how many losses are allowed among all servers, Nodes or Machines: minLosses or all/share, whichever is
+// larger.
 func mostLosses(all, share int) int { return max(minLosses, all/share) }
 
 // tally counts servers or Nodes: of is their number, and lost is the number of those without a Machine.
 type tally struct{ lost, of int }
 
-// excess returns by how many the losses exceed the limit. A positive result means that too many are lost.
+// excess returns by how many the servers or Nodes without a Machine exceed the limit. A positive result means that there are too
+// many.
 func (t tally) excess() int { return t.lost - mostLosses(t.of, serversShare) }
 
 // tallies holds the tally of each project.
@@ -154,9 +157,9 @@ func (t tallies) sum() (all tally) {
 	return all
 }
 
-// tooMany reports in found whether too many servers or Nodes are lost, in a single project or in all projects together. worst is
-// the project with the largest excess. everywhere is false when the other projects without it have lost few enough: then the
-// collection stops only in worst, for example in the project of one tenant.
+// tooMany reports in found whether too many servers or Nodes have no Machine, in a single project or in all projects together.
+// worst is the project with the largest excess. everywhere is false when only worst has too many and the other projects are
+// within their limits. In that case the collection stops only in worst, for example in the project of one tenant.
 func (t tallies) tooMany() (worst site, found, everywhere bool) {
 	alone := 0
 	var sites []site

@@ -91,7 +91,8 @@ func (j *judgement) hasMachine(n *Node) bool {
 func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: j.memory.Servers[n.Server]}
 	if n.worked(j.Now, j.Age) {
-		// This round is not counted as one in which the Node had no Machine: only rounds in which the Node does not work count.
+		// An orphan must have had no Machine in two rounds before it is deleted. This round does not count for this Node, because
+		// the Node works.
 		o.Why = fmt.Sprintf("it is Ready, or was within the last %s, so its server works", j.Age)
 		return o
 	}
@@ -173,8 +174,8 @@ func (j *judgement) incomplete() string {
 	return ""
 }
 
-// mark plans to set or remove the Node's annotation unmanaged if that changes the Node. It does not set the annotation on a
-// young Node, which may still get its Machine.
+// mark plans to set or remove the Node's annotation unmanaged, unless the Node is already in the wanted state. It does not set
+// the annotation on a young Node, which may still get its Machine.
 func (j *judgement) mark(n *Node, set bool) {
 	if n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.verdict.Marks) == mostMarks {
 		return

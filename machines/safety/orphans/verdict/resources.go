@@ -115,7 +115,7 @@ func (j *judgement) vanished(machine types.UID) string {
 	return "its Machine has vanished although the API server has reported no deletion" + remedy
 }
 
-// protected returns why a server is never collected although its own Machine does not exist: another Machine that exists
+// protected returns why a server whose own Machine does not exist is nevertheless never collected: another Machine, which exists,
 // names the server's ID or has its name.
 func (j *judgement) protected(r cloud.Resource) string {
 	if j.living.servers[r.Key] || j.living.nodes[r.Name] {

@@ -258,7 +258,7 @@ func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 	})
 }
 
-// isOverdue reports whether, in the last of the given number of rounds, the drain for an orphan has reached its timeout.
+// isOverdue reports whether the time for the drain of an orphan's Node is over in the last of the given number of rounds.
 func isOverdue(o Orphan, passes int) bool {
 	now := noon.Add(time.Duration(passes-1) * period)
 	return !o.DrainUntil.IsZero() && !now.Before(o.DrainUntil)

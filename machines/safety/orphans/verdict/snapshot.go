@@ -128,8 +128,8 @@ type Span struct {
 // created without a leader, never fewer.
 const clockMargin = 2 * time.Minute
 
-// Contains reports whether a time lies inside the span. A time so close to one of the span's ends that differing clocks may
-// have moved it out of the span counts as inside.
+// Contains reports whether a time lies inside the span. Because clocks may differ, a time up to clockMargin before or after the
+// span also counts as inside.
 func (s Span) Contains(t time.Time) bool {
 	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }

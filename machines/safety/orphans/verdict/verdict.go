@@ -36,7 +36,7 @@ const (
 	// Foreign means that a resource was created while this process was the leader, and that its Machine was never seen by
 	// this process.
 	Foreign Reason = "CreatedByAnother"
-	// NewID means that the cluster ID differs from the cluster ID of the last round that was allowed to collect.
+	// NewID means that the cluster ID is not the one for which orphans have been collected so far.
 	NewID Reason = "NewClusterID"
 )
 
@@ -72,8 +72,8 @@ type Orphan struct {
 	Kind, ID, Name string
 	// Machine is the Machine's UID in the owner tag or label; it may be empty for a Node.
 	Machine types.UID
-	// Delete reports whether the orphan is to be deleted now. Why explains to operators why it is not; empty when it is to be
-	// deleted.
+	// Delete reports whether the orphan must be deleted now. If not, Why explains the reason to operators; otherwise Why is
+	// empty.
 	Delete bool
 	Why    string
 	// Stopped is the Reason of the [Stop] that prevents the deletion of the orphan; empty when no Stop applies.
@@ -191,7 +191,7 @@ func (j *judgement) confirm() {
 	}
 }
 
-// hold records why no orphan at all is collected until an operator confirms it. If a reason is recorded already, that one stays.
+// hold records why no orphan at all is collected until an operator confirms it. It keeps a reason that is recorded already.
 func (j *judgement) hold(reason Reason, format string, args ...any) {
 	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
 		j.memory.Stored.Hold = Stop{Reason: reason, Message: fmt.Sprintf(format, args...) + remedy}

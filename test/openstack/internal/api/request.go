@@ -39,7 +39,7 @@ type Caller struct {
 // Project returns the ID of the project that the token is for.
 func (q *Request) Project() string { return q.Caller.Project }
 
-// Reply is the answer of a handler. A nil body sends no body.
+// Reply is the answer of a handler. When Body is nil, the answer has an empty body.
 type Reply struct {
 	Status int
 	header http.Header
@@ -89,7 +89,7 @@ func (q *Request) list(key string) []string {
 	return strings.Split(v, ",")
 }
 
-// Tagged reports whether o matches the query's four tag filters.
+// Tagged reports whether the resource o matches the query's filters tags, tags-any, not-tags and not-tags-any.
 func (q *Request) Tagged(o wire.Object) bool {
 	v, _ := o.Get("tags")
 	tags, _ := v.([]string)

@@ -36,18 +36,18 @@ type Route struct {
 // Router finds the route of a call.
 type Router struct{ byLength map[int][]Route }
 
-// Add adds the route of a call of a service. path is relative to the service's prefix.
+// Add adds a route for one kind of call to a service. path is relative to the service's prefix.
 func (rt *Router) Add(service, method, path string, handle func(*Request) Reply) {
 	rt.Put(Route{Service: service, Method: method, Path: path, Handle: handle}, prefixes[service]+path)
 }
 
-// Open adds the route of a GET call that needs no token. full is its path in the URL, and path is the path template
-// in the log.
+// Open adds a route for GET calls that need no token. The argument full is the whole path in the URL, and path is the
+// path template in the log.
 func (rt *Router) Open(service, full, path string, handle func(*Request) Reply) {
 	rt.Put(Route{Service: service, Method: http.MethodGet, Path: path, Open: true, Handle: handle}, full)
 }
 
-// Put adds a route. full is its path in the URL, with the service's prefix.
+// Put adds a route. The argument full is the whole path in the URL, with the service's prefix.
 func (rt *Router) Put(r Route, full string) {
 	r.segments = Split(full)
 	rt.byLength[len(r.segments)] = append(rt.byLength[len(r.segments)], r)
@@ -60,7 +60,8 @@ func NewRouter(services ...func(*Router)) *Router {
 		add(rt)
 	}
 	for _, routes := range rt.byLength {
-		// Literal segments match before parameters.
+		// Routes with fewer parameters come first, so that a literal path segment has precedence over a parameter such
+		// as {id}.
 		slices.SortStableFunc(routes, func(a, b Route) int { return parameters(a) - parameters(b) })
 	}
 	return rt

@@ -63,8 +63,8 @@ func (l *Log) All() []Call {
 	return slices.Clone(l.done)
 }
 
-// Count returns how many calls have ended. which restricts the count to calls with these names (`POST /servers`) or of these
-// services (`compute`).
+// Count returns how many calls have ended. Its arguments restrict the count to calls with these names (`POST /servers`) or
+// of these services (`compute`).
 func (l *Log) Count(which ...string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

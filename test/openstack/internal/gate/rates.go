@@ -17,7 +17,8 @@ import (
 type RateLimit struct {
 	// PerSecond is how many calls per second may be made in the long run.
 	PerSecond float64
-	// Burst is how many calls may arrive at the same time. 0 means the number for one second, at least 1.
+	// Burst is how many calls may arrive at the same time. 0 means as many as PerSecond allows in one second, but at
+	// least one call.
 	Burst int
 }
 

@@ -24,7 +24,8 @@ type Image struct {
 	Size int
 	// Status is the image's status. Empty means active.
 	Status string
-	// Project is the owner's name. If it is set, only this project sees the image.
+	// Project is the name of the project that owns the image. If it is set, other projects see the image only when
+	// Community is true.
 	Project string
 	// Community is true for an image that every project can read by its ID. A list includes it only when the query
 	// has visibility=community.

@@ -262,7 +262,8 @@ func (svc *Service) deleteKeyPair(q *api.Request) api.Reply {
 	return api.Empty(http.StatusNoContent)
 }
 
-// view shows one policy and its rules from 2.64 on, and a list of policies in older versions.
+// view renders a server group. It shows one policy and its rules from microversion 2.64 on, and a list of policies in
+// older versions.
 func (g *ServerGroup) view(q *api.Request) wire.Object {
 	o := wire.Object{{"id", g.ID}, {"name", g.name}, {"members", append([]string{}, g.Members...)}}
 	if q.Version.AtLeast(2, 13) {

@@ -47,8 +47,9 @@ const (
 	noHostLeft  = "No valid host was found. There are not enough hosts available."
 )
 
-// Choose returns the usable host in the zone that has room and suits the policy of the server group best, and among equals
-// the host with the fewest servers. When there is no such host, it returns nil and the reason.
+// Choose returns the host for a new server: a usable host in the zone that has room for the flavor and that the server
+// group's policy allows. It prefers the host that suits the policy best, and among equals the host with the fewest
+// servers. When there is no such host, it returns nil and the reason.
 func (svc *Service) Choose(f *Flavor, zone string, g *ServerGroup) (best *Hypervisor, why string) {
 	members := map[string]int{}
 	policy := ""

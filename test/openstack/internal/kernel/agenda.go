@@ -37,8 +37,8 @@ func (e *entries) Pop() any {
 	return last
 }
 
-// Plan makes the agenda call do at the time at. do runs with the lock held and receives that time. The caller of Plan
-// holds the lock.
+// Plan adds an action to the agenda: the function do is called at the given time, with the lock held, and receives that
+// time. The caller of Plan holds the lock.
 func (k *Kernel) Plan(at time.Time, do func(at time.Time)) {
 	k.agenda.seq++
 	heap.Push(&k.agenda.entries, entry{at: at, seq: k.agenda.seq, do: do})
@@ -53,8 +53,8 @@ func (k *Kernel) Plan(at time.Time, do func(at time.Time)) {
 	}
 }
 
-// After calls do immediately when d is 0, and otherwise adds it to the agenda for the time d after at. The caller
-// holds the lock.
+// After calls the function do as soon as the duration d has passed since the time at. When d is 0, it calls do
+// immediately. The caller holds the lock.
 func (k *Kernel) After(at time.Time, d time.Duration, do func(at time.Time)) {
 	if d <= 0 {
 		do(at)
@@ -101,8 +101,8 @@ func (k *Kernel) runAgenda() {
 	}
 }
 
-// callbacks are calls of functions that the user of the cloud has registered. One goroutine makes these calls in order. It
-// exists only while there are calls.
+// callbacks holds the calls of functions that the user of the cloud has registered. One goroutine makes these calls in
+// order. The goroutine exists only while there are calls.
 type callbacks struct {
 	queue   []func()
 	running bool

@@ -121,7 +121,8 @@ func (svc *Service) Authorize(q *api.Request, rt api.Route) (api.Reply, bool) {
 
 func writes(role string) bool { return role == "member" || role == "admin" }
 
-// novaPolicies are the policy rules that Nova names when it refuses a call. It also refuses calls that are not listed here.
+// novaPolicies maps a call to the policy rule that Nova names when it refuses the call. When Nova refuses any other call,
+// the answer names no rule.
 var novaPolicies = map[string]string{
 	"POST /servers":               "os_compute_api:servers:create",
 	"DELETE /servers/{id}":        "os_compute_api:servers:delete",

@@ -76,7 +76,7 @@ func (svc *Service) HasRoom(project string, more int) bool {
 }
 
 // ServerPort creates a port for a server as Nova does: without a name and a description, and with the security groups named in
-// groups. fixed is its address; empty means any address.
+// groups. The argument fixed is the port's address; empty means any address.
 func (svc *Service) ServerPort(project, network, fixed string, groups []string, at time.Time) (*Port, api.Reply) {
 	ids := []string{}
 	for _, g := range svc.groups.All() {

@@ -201,7 +201,8 @@ func pair(raw json.RawMessage) wire.Object {
 	return wire.Object{{"ip_address", in.IP}, {"mac_address", in.MAC}}
 }
 
-// allocate allocates the wanted addresses. When none is named, it allocates one address per IP version.
+// allocate allocates the wanted addresses of a port. When no address is wanted, it allocates one free address per IP
+// version.
 func (svc *Service) allocate(n *Net, wanted []fixedIPSpec) ([]FixedIP, api.Reply) {
 	var out []FixedIP
 	undo := func(r api.Reply) ([]FixedIP, api.Reply) {

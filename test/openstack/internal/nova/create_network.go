@@ -114,8 +114,8 @@ func (d *draft) useNetwork(in networkSpec) api.Reply {
 	return api.Reply{}
 }
 
-// checkPorts checks whether the quota allows the ports that Nova will create. Nova also asks Neutron for this
-// in advance.
+// checkPorts refuses the request if the project's quota does not allow the ports that Nova would create for it. The
+// real Nova also asks Neutron about this quota before it creates anything.
 func (d *draft) checkPorts() api.Reply {
 	wanted := 0
 	for _, n := range d.nics {

@@ -9,7 +9,7 @@ import (
 )
 
 // MetadataHandler returns the metadata service, for a listener of the caller. A request names its server in the header
-// X-Instance-ID, which Neutron's metadata proxy sets. An unknown server is 404.
+// X-Instance-ID, which Neutron's metadata proxy sets. A request for an unknown server is answered with 404.
 func (svc *Service) MetadataHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var s *server

@@ -51,7 +51,7 @@ type network interface {
 
 // portMaker is the part of Neutron with which Nova itself creates and deletes ports.
 type portMaker interface {
-	// HasRoom reports whether the quota allows a project more additional ports.
+	// HasRoom reports whether the quota allows a project the given number of additional ports.
 	HasRoom(project string, more int) bool
 	// ServerPort creates a port for a server.
 	ServerPort(project, network, fixed string, groups []string, at time.Time) (*neutron.Port, api.Reply)

@@ -126,8 +126,8 @@ type server struct {
 	unlisted                bool
 	diskConfig, reservation string
 	group                   *inventory.ServerGroup
-	// unclaimed is true when the server's host is chosen and only the zone is shown. plugged is true when the server's ports are
-	// bound and its addresses are shown.
+	// unclaimed is true while the server's host is chosen and the API shows only the host's zone, not the host. plugged is true
+	// once the server's ports are bound and the API shows its addresses.
 	unclaimed, plugged bool
 	// contested is true when another server was also created on one of the server's ports.
 	contested bool
@@ -169,7 +169,8 @@ func (svc *Service) edit(s *server, at time.Time, change func()) {
 	change()
 }
 
-// alter changes a server like edit, and also sets `updated`. Nova does not set it when addresses change.
+// alter changes a server as edit does, and also sets `updated`. Changes of addresses use edit, because Nova does not
+// set `updated` then.
 func (svc *Service) alter(s *server, at time.Time, change func()) {
 	svc.edit(s, at, func() {
 		change()

@@ -7,8 +7,8 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/neutron"
 )
 
-// holderOf returns the server that a port is bound to; nil when the port is bound to another kind of device. It reports whether
-// the port is bound to anything other than s.
+// holderOf returns the server that a port is bound to, or nil when the port is not bound to a server. It also reports whether
+// the port is bound to anything other than the server s.
 func (svc *Service) holderOf(p *neutron.Port, s *server) (*server, bool) {
 	holder, _ := svc.servers.Get(p.DeviceID)
 	return holder, p.DeviceID != "" && p.DeviceID != s.id
@@ -36,7 +36,7 @@ func (svc *Service) failOnContestedPort(s *server, at time.Time) {
 	svc.fail(s, at, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id))
 }
 
-// boundPorts returns the ports with which a server was created and that are bound to it.
+// boundPorts returns those of a server's ports that are bound to the server now.
 func (svc *Service) boundPorts(s *server) []*neutron.Port {
 	var bound []*neutron.Port
 	for _, n := range s.nics {

@@ -95,7 +95,7 @@ func (svc *Service) actOnServer(q *api.Request, s *server) api.Reply {
 		return q.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
 	if s.state == building && s.task == "scheduling" {
-		// The server has no cell yet, and Nova sends an action to the server's cell.
+		// Nova sends an action to the server's cell. This server has no cell yet, so Nova does not find it.
 		return q.Refuse(http.StatusNotFound, "Instance %s could not be found.", s.id)
 	}
 	for name, argument := range in {
@@ -124,8 +124,8 @@ var actions = map[string]func(*Service, *api.Request, *server, json.RawMessage) 
 	"unlock":   lock(false),
 }
 
-// action changes a server from one vm_state to another. This takes PowerTime, and meanwhile the server has the
-// task.
+// action is a user's action that changes a server's vm_state. The change takes PowerTime, and until then the server's
+// task_state is task.
 type action struct{ from, to, verb, task string }
 
 func power(a action) func(*Service, *api.Request, *server, json.RawMessage) api.Reply {

@@ -37,7 +37,7 @@ func (t *Table[T]) Remove(id string) {
 	t.rows = slices.Delete(t.rows, i, i+1)
 }
 
-// Drop removes all rows for which goes returns true, in one pass.
+// Drop removes all rows for which the function goes returns true, in one pass.
 func (t *Table[T]) Drop(goes func(T) bool) {
 	ids, rows := t.ids[:0:0], t.rows[:0:0]
 	for i, row := range t.rows {

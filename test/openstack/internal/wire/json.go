@@ -1,5 +1,5 @@
-// Package wire holds the JSON that the services write: objects with ordered keys, and the formats of values. It knows
-// no services.
+// Package wire holds the JSON that the services write: objects with ordered keys, and the formats of values. It does
+// not depend on any service.
 package wire
 
 import (
@@ -32,7 +32,7 @@ func (o Object) Get(key string) (any, bool) {
 // Encoded is a value that is already encoded as JSON.
 type Encoded []byte
 
-// Pick returns the object with only the keys in keys.
+// Pick returns the object reduced to the given keys.
 func (o Object) Pick(keys []string) Object {
 	out := make(Object, 0, len(keys))
 	for _, m := range o {

@@ -216,7 +216,8 @@ func (c *Catalog) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	return list
 }
 
-// eventFields are the fields by which both kinds of events may be selected.
+// eventFields are the fields by which Events may be selected, both those of the core group and those of events.k8s.io.
+// A name with a dot at its end stands for all fields below it.
 var eventFields = []string{"involvedObject.", "regarding.", "reason", "reportingController", "source", "type"}
 
 // Selects reports whether objects of the kind may be selected by a field.

@@ -54,8 +54,8 @@ func untouched(k *Kind, subresource string) map[fieldpath.APIVersion]fieldpath.F
 	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{version: set})
 }
 
-// asIs implements what the managers need for conversion, defaulting and creation of objects. There is only one version
-// and there are no defaults.
+// asIs implements the conversion, defaulting and creation of objects that the field managers need. It converts nothing
+// and sets no defaults, because each kind has only one version and no defaults.
 type asIs struct{}
 
 func (asIs) Convert(_, _, _ any) error { return nil }

@@ -53,7 +53,8 @@ func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Recor
 		o = k.Managers[q.Subresource].UpdateNoErrors(blank, o, q.Manager).(*catalog.Object)
 	}
 	if k.GroupKind() == catalog.Core("Node").GroupKind() {
-		// In the real server an admission plug-in does this, without an entry in managedFields.
+		// The taint of a new Node gets no entry in managedFields, because in the real server an admission plug-in adds
+		// the taint.
 		if err := s.startNode(o); err != nil {
 			return nil, err
 		}

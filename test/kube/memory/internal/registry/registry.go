@@ -26,7 +26,7 @@ type Rules struct {
 	NodesUntainted bool
 }
 
-// New returns a registry of the kinds in the catalog over a store.
+// New returns a registry that serves the kinds in the catalog and keeps their objects in the store.
 func New(c *catalog.Catalog, s *store.Store, r Rules) *Registry {
 	return &Registry{catalog: c, store: s, rules: r}
 }

@@ -63,7 +63,7 @@ func (q *Request) shown(r *store.Record) ([]byte, error) {
 	return r.Partial, nil
 }
 
-// listed returns the kind and API version of a list of objects.
+// listed returns the kind and API version of the list that answers a request.
 func (q *Request) listed() (kind, apiVersion string) {
 	if q.Partial {
 		return partialKind + "List", metav1.SchemeGroupVersion.String()

@@ -86,8 +86,8 @@ func written(q *Request, old *store.Record, o *catalog.Object) (*catalog.Object,
 	return q.Kind.Managers[q.Subresource].UpdateNoErrors(old.Object, settled, q.Manager).(*catalog.Object), nil
 }
 
-// whenSplit returns status for a kind with a status subresource, because changes of the status then do not raise the
-// generation. For other kinds it returns metadata, whose changes never do.
+// whenSplit returns the name of a field whose changes do not raise an object's generation. This is status for a kind
+// with a status subresource. For other kinds it is metadata, which never raises the generation.
 func whenSplit(k *catalog.Kind) string {
 	if k.Has(catalog.SubStatus) {
 		return "status"
@@ -95,7 +95,7 @@ func whenSplit(k *catalog.Kind) string {
 	return "metadata"
 }
 
-// differs reports whether two objects differ in a top-level field that is not in but.
+// differs reports whether two objects differ in any top-level field except the given ones.
 func differs(a, b *catalog.Object, but ...string) bool {
 	rest := func(o *catalog.Object) map[string]any {
 		out := map[string]any{}
@@ -135,7 +135,8 @@ func graceOver(o *catalog.Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// restrict restores the fields that a path may not change.
+// restrict restores the fields of an object that a request to the given path (the object itself or a subresource) may
+// not change.
 func restrict(k *catalog.Kind, subresource string, old, o *catalog.Object) *catalog.Object {
 	switch {
 	case subresource == "" && k.Has(catalog.SubStatus):

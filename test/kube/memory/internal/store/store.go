@@ -94,12 +94,12 @@ func (s *Store) At(k *catalog.Kind, namespace, name string) (*Record, bool) {
 	return r, ok
 }
 
-// All returns the records of a kind in the order of a list.
+// All returns the records of a kind, in the order in which the API lists them.
 func (s *Store) All(k *catalog.Kind) []*Record {
 	return s.Select(k, func(*Record) bool { return true })
 }
 
-// Select returns the records of a kind for which fits returns true, in the order of a list.
+// Select returns the records of a kind for which fits returns true, in the order in which the API lists them.
 func (s *Store) Select(k *catalog.Kind, fits func(*Record) bool) []*Record {
 	t := s.tables[k]
 	var ids []string
