@@ -31,7 +31,7 @@ trials: build ## trouble while an autoscaler works: the stand-in, or the real on
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 PACKAGES = $(shell expr 2 '*' $(PROCESSORS))
 TEST = GOGC=400 go test -timeout 30m -p $(PACKAGES) $(GO_TEST_FLAGS)
-# test runs a sample of these packages, and test-cluster everything.
+# The tests of these packages run a sample of their work without the build tag cluster, and all of it with the tag.
 SAMPLED := ./test/autoscaler ./test/chaos ./test/ends ./test/ninetydays
 # Packages with tests that have the build tag cluster.
 CLUSTER := ./cmd/drover ./deploy ./machines/machine ./test/install ./test/kube
@@ -39,11 +39,7 @@ CLUSTER := ./cmd/drover ./deploy ./machines/machine ./test/install ./test/kube
 test: ## unit tests, integration tests on a real control plane (built once, from Go modules), and a sample of the long ones
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
-	$(TEST) $$(go list ./... | grep -v -e '/test/autoscaler$$' -e '/test/chaos$$' -e '/test/ends$$' -e '/test/ninetydays$$')
-	$(TEST) ./test/autoscaler -variants=1 -worlds=1
-	$(TEST) ./test/ninetydays -days=30
-	$(TEST) ./test/chaos -stride=97 -failure-stride=499 -watch-stride=1999
-	$(TEST) ./test/ends -machines=40
+	$(TEST) ./...
 
 # These tests use the processors all the time. With more packages at once, the API server's own deadlines are exceeded.
 test-cluster: PACKAGES = $(PROCESSORS)

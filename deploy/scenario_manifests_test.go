@@ -84,40 +84,6 @@ func TestAnExportedManifestAppliesOnlyWithoutItsResourceVersion(t *testing.T) {
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", temp(t, strip(exported)))
 }
 
-// docs/api.md describes what happens when a manifest has fields that another API server set.
-func TestApplyingAManifestThatWasExportedFromAnotherServer(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name, keeps, how string
-		first            bool
-	}{
-		{"client-side apply of a manifest with a resourceVersion succeeds once and fails when it is repeated (F-46)", "resourceVersion", "--server-side=false", true},
-		{"server-side apply of a manifest with a resourceVersion succeeds once and fails when it is repeated (F-46)", "resourceVersion", "--server-side", true},
-		{"client-side apply of a manifest with a uid succeeds once and fails when it is repeated (F-46)", "uid", "--server-side=false", true},
-		{"server-side apply of a manifest with a uid always fails (F-46)", "uid", "--server-side", false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			// These tests run in parallel, because kubectl waits some seconds between its attempts at an object that
-			// another client changed.
-			t.Parallel()
-			exported := read(t, "testdata/exported.yaml")
-			o := strip(exported)
-			o.SetNamespace(namespace(t, admin))
-			kept, _, _ := unstructured.NestedString(exported.Object, "metadata", row.keeps)
-			if err := unstructured.SetNestedField(o.Object, kept, "metadata", row.keeps); kept == "" || err != nil {
-				t.Fatalf("%s is %q: %v", row.keeps, kept, err)
-			}
-			file := temp(t, o)
-			for i := range 3 {
-				out, err := cluster.Kubectl(t.Context(), "apply", row.how, "-f", file)
-				if want := row.first && i == 0; (err == nil) != want {
-					t.Errorf("apply %d: succeeded is %v, want %v: %v %s", i+1, err == nil, want, err, out)
-				}
-			}
-		})
-	}
-}
-
 func fetch(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	back := o.DeepCopy()

@@ -3,11 +3,9 @@ package deploy_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,47 +79,5 @@ func become(t *testing.T, what string, is func(context.Context) bool) {
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
 	if err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
-	}
-}
-
-// testStoredSizes stores sizes beyond the maximum in a cluster that has no policies yet, then applies the policies, and then CRDs with
-// the maximum.
-func testStoredSizes(t *testing.T, c client.Client) {
-	t.Helper()
-	put(t, c, withoutMaximum(t))
-	stored := map[string]*unstructured.Unstructured{}
-	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-		o := merge(t, parse(goodObjects[kind]), `{metadata: {namespace: default}, spec: {replicas: 2000000000}}`)
-		become(t, kind+" is served", func(ctx context.Context) bool { return c.Create(ctx, o) == nil })
-		stored[kind] = o
-	}
-	put(t, c, objects(t, "policies"))
-	probe := merge(t, parse(goodDeployment), `{metadata: {name: probe, namespace: default}, spec: {replicas: 100001}}`)
-	become(t, "the policy acts", func(ctx context.Context) bool {
-		err := c.Create(ctx, probe.DeepCopy(), client.DryRunAll)
-		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "drover-sizes")
-	})
-	for kind, o := range stored {
-		refusal := "spec.replicas is 1999999999, and a " + kind + " has at most 100000 Machines: give a smaller size"
-		t.Run(kind+": the policy refuses a patch to a size above 100000 when the schema has no maximum (F-29)", func(t *testing.T) {
-			expect(t, refusal, mergePatch(t.Context(), c, o, `{"spec":{"replicas":1999999999}}`))
-		})
-		t.Run(kind+": the policy refuses a size above 100000 through /scale when the schema has no maximum (F-29)", func(t *testing.T) {
-			expect(t, refusal, scaled(t.Context(), c, o, 1_999_999_999))
-		})
-	}
-	put(t, c, objects(t, "crds"))
-	become(t, "the schema has a maximum", func(ctx context.Context) bool {
-		return c.Create(ctx, probe.DeepCopy(), client.DryRunAll) != nil && strings.Contains(c.Create(ctx, probe.DeepCopy(), client.DryRunAll).Error(), "less than or equal to 100000")
-	})
-	for kind, o := range stored {
-		t.Run(kind+": other fields can change while the stored size is above 100000 (F-29)", func(t *testing.T) {
-			expect(t, "", mergePatch(t.Context(), c, o, `{"metadata":{"labels":{"a":"b"}},"spec":{"minReadySeconds":5}}`))
-			status := merge(t, parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: `+kind+`, metadata: {namespace: default, name: good}}`), `{status: {observedGeneration: 1}}`)
-			expect(t, "", c.Status().Patch(t.Context(), status, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))))
-		})
-		t.Run(kind+": a stored size above 100000 can be corrected through /scale (F-29)", func(t *testing.T) {
-			expect(t, "", scaled(t.Context(), c, o, 3))
-		})
 	}
 }

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/sample"
 )
 
 var (
-	worlds   = flag.Uint64("worlds", 2, "the number of random worlds to test")
+	worlds   = flag.Uint64("worlds", sample.Or(uint64(1), 2), "the number of random worlds to test")
 	oneWorld = flag.Int64("world", -1, "test only the world of this number")
-	variants = flag.Int("variants", math.MaxInt, "how many variants of a scenario to test, at most")
+	variants = flag.Int("variants", sample.Or(1, math.MaxInt), "how many variants of a scenario to test, at most")
 )
 
 // some returns the variants of a scenario that run: at most as many as the flag -variants says, the last ones in the

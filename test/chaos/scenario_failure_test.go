@@ -10,10 +10,11 @@ import (
 
 	"github.com/drover-project/drover/test/chaos"
 	"github.com/drover-project/drover/test/chaos/process"
+	"github.com/drover-project/drover/test/sample"
 )
 
 var (
-	failureStride = flag.Int("failure-stride", 29, "try every nth failing call")
+	failureStride = flag.Int("failure-stride", sample.Or(997, 29), "try every nth failing call")
 	failure       = flag.Int("failure", -1, "try only the failing call of this number (a failed test prints it)")
 )
 

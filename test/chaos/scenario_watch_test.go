@@ -9,10 +9,11 @@ import (
 
 	"github.com/drover-project/drover/test/chaos"
 	"github.com/drover-project/drover/test/chaos/world"
+	"github.com/drover-project/drover/test/sample"
 )
 
 var (
-	watchStride = flag.Int("watch-stride", 127, "try every nth disturbed watch")
+	watchStride = flag.Int("watch-stride", sample.Or(3989, 127), "try every nth disturbed watch")
 	watch       = flag.Int("watch", -1, "try only the disturbed watch of this number (a failed test prints it)")
 )
 

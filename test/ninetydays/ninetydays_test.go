@@ -7,13 +7,15 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/test/sample"
 )
 
 var (
 	seeds   = flag.Uint64("seeds", 1, "the number of random worlds to test")
 	oneSeed = flag.Int64("seed", -1, "test only the world of this seed")
 	// The last day has no faults, so that the cluster can recover.
-	days = flag.Int("days", ninety, "how many days the simulation lasts")
+	days = flag.Int("days", sample.Or(30, ninety), "how many days the simulation lasts")
 )
 
 func TestMain(m *testing.M) {

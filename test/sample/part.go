@@ -1,0 +1,5 @@
+//go:build !cluster
+
+package sample
+
+const whole = false
