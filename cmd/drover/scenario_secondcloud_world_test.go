@@ -108,8 +108,13 @@ func (r *rooms) kubelets(ctx context.Context) {
 			if r.client.Create(ctx, node) != nil {
 				continue
 			}
-			if err := r.ready(ctx, b.Name); err != nil && ctx.Err() == nil {
+			if err := r.ready(ctx, b.Name); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 				r.Errorf("making node %s Ready: %v", b.Name, err)
+			}
+			// A kubelet ends with its server and registers no Node afterwards. Here the box may have been deleted since it was listed.
+			// drover keeps a Node that is created after its Machine is gone for --orphan-age.
+			if !slices.ContainsFunc(r.cloud.Boxes(), func(now memorycloud.Box) bool { return now.Name == b.Name }) {
+				_ = r.client.Delete(ctx, node)
 			}
 		}
 	}
@@ -143,7 +148,13 @@ func (r *rooms) until(t *testing.T, what string, ok func() bool) {
 		for i := range machines.Items {
 			t.Logf("Machine %s: %+v", machines.Items[i].Name, machines.Items[i].Status)
 		}
-		t.Fatalf("waiting until %s: %v; there are %+v", what, err, r.cloud.Boxes())
+		var nodes corev1.NodeList
+		_ = r.client.List(context.Background(), &nodes)
+		for i := range nodes.Items {
+			t.Logf("Node %s: %+v %+v", nodes.Items[i].Name, nodes.Items[i].Spec, nodes.Items[i].Annotations)
+		}
+		_, cables := r.cloud.Leftovers()
+		t.Fatalf("waiting until %s: %v; there are %d cables, and the boxes %+v", what, err, cables, r.cloud.Boxes())
 	}
 }
 
