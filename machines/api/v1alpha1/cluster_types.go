@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ClusterNameLabel, on a Machine, is the name of the Machine's Cluster object, which is in the Machine's namespace.
+// ClusterNameLabel is the label of a Machine that names the Cluster object of the Machine, in the same namespace.
 const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 
 // Cluster holds what the machines of a cluster have in common. Its provider spec fills the fields that a Machine's provider spec leaves
