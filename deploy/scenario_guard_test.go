@@ -95,8 +95,8 @@ func bind(t *testing.T, ns, kind, role, user string) {
 	create(t.Context(), t, admin, binding)
 }
 
-// awaitRights returns when the API server's authorizer has the granted rights. [allowed] defines the
-// form of rights.
+// awaitRights waits until the API server's authorizer knows the rights that the person was granted in the namespace. [allowed] defines
+// the form of rights.
 func (p person) awaitRights(t *testing.T, in string, rights ...string) {
 	t.Helper()
 	for _, right := range rights {
@@ -129,8 +129,8 @@ func (p person) replace(t *testing.T, o *unstructured.Unstructured) error {
 	return p.Update(t.Context(), o, client.DryRunAll, client.FieldOwner("kubectl-replace"))
 }
 
-// guardedValue is a value that only drover may write. A test creates an object of the given kind with the fields in before, and then
-// tries to write the value: it merges the fields in over into the object.
+// guardedValue is a value that drover's admission policies protect: authors of Machines may not write it. A test creates an object of
+// the given kind with the fields in before, and then tries to write the value: it merges the fields in over into the object.
 type guardedValue struct {
 	name, kind, before, over string
 	// says is the name of the value in the error with which the API server refuses the write.
@@ -198,7 +198,7 @@ func guardedValues() []guardedValue {
 	return all
 }
 
-// write tries to write the guarded value with the given verb, and returns the API server's answer.
+// write tries to write the guarded value into the object stored, in the way that verb names, and returns the API server's answer.
 func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstructured.Unstructured) error {
 	t.Helper()
 	changed := merge(t, stored, g.over)
@@ -251,8 +251,8 @@ func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstru
 	return create(t.Context(), t, admin, o)
 }
 
-// withKubectl returns the verbs for the i-th guarded value. It adds kubectl replace only for the first value of each kind, because each
-// run of kubectl starts a process.
+// withKubectl returns the ways in which a test tries to write the i-th guarded value: the verbs that guardedValue.write accepts. It
+// adds kubectl replace only for the first value of each kind that can be replaced, because each run of kubectl starts a process.
 func withKubectl(all []guardedValue, i int) []string {
 	g := all[i]
 	first := slices.IndexFunc(all, func(other guardedValue) bool {

@@ -62,8 +62,9 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 }
 
 // The API server must accept every kustomization under strict validation, and the namespace's Pod Security level must allow
-// drover's pods. The test uses the field manager with which the manifests were installed. Another one would conflict, because
-// the CRDs contain preserveUnknownFields: false, which the API server does not store.
+// drover's pods. The test applies with the field manager that installed the manifests, because another field manager would
+// get a conflict: the CRDs contain preserveUnknownFields: false. The API server does not store this value, so it takes every
+// apply as a change of that field, which the installing field manager owns.
 func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 	for dir, wanted := range map[string][]string{
 		".":       {"deployment.apps/drover", "service/drover"},
@@ -139,7 +140,8 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 	})
 }
 
-// decode decodes one document of a file, counted from 0. It fails the test for a field that the type of into does not have.
+// decode decodes one document of a YAML file. document is its number in the file, counted from 0. decode fails the test for a
+// field that the type of into does not have.
 func decode(t *testing.T, file string, document int, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(file)

@@ -130,7 +130,7 @@ func TestAnswersWhileAWatchIsBehind(t *testing.T) {
 	})
 }
 
-func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
+func TestEachReplicaOfDroverDetectsALateWatchWithFewReads(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
@@ -150,21 +150,21 @@ func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 		}
 		return b, b.gets.Load() + b.firsts.Load()
 	}
-	t.Run("a replica makes two reads from the API server every 5 s: the lease and one object (F-58)", func(t *testing.T) {
+	t.Run("a replica of drover makes two reads from the API server every 5 s: the lease and one object (F-58)", func(t *testing.T) {
 		b, got := minute(t, key)
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a replica without a configured lease lists one object every 5 s instead of reading the lease (F-58)", func(t *testing.T) {
+	t.Run("a replica of drover without a configured lease lists one object every 5 s instead of reading the lease (F-58)", func(t *testing.T) {
 		b, got := minute(t, types.NamespacedName{})
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("when all objects of a kind change and no watch delivers it, one read of each kind detects the late watch (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("when every object of a kind has changed and the watch has delivered no change, one live read per kind detects the late watch (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestReplicasCheckWithFewReadsWhetherAWatchIsBehind(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("when one Machine changes and no watch delivers it, repeated reads of random Machines detect the late watch (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("when one Machine has changed and the watch has not delivered the change, repeated live reads of random Machines detect the late watch (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -261,11 +261,11 @@ func TestWhichDeploymentsAreDiscoveredAsGroups(t *testing.T) {
 		change    func(*v1alpha1.MachineDeployment)
 		listed    bool
 	}{
-		"a deployment is a group when no filter is configured":         {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
-		"a deployment in one of the given namespaces is a group":       {model.Discovery{Namespaces: []string{"x", pools.Namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
-		"a deployment in another namespace is not a group":             {model.Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
-		"a deployment that matches the selector is a group":            {model.Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
-		"a deployment that does not match the selector is not a group": {model.Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
+		"a deployment is a group when no filter is configured":                    {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
+		"a deployment in one of the configured namespaces is a group":             {model.Discovery{Namespaces: []string{"x", pools.Namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
+		"a deployment outside the configured namespaces is not a group":           {model.Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
+		"a deployment that matches the configured selector is a group":            {model.Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
+		"a deployment that does not match the configured selector is not a group": {model.Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

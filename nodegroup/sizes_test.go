@@ -92,7 +92,7 @@ func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 			for _, pool := range []*pools.Pool{p, other} {
 				wantKind(t, first.groups.IncreaseSize(t.Context(), pool.ID(), 2), "")
 			}
-			// Both calls wait for the read, and one of them makes it.
+			// Hold the lock until both calls wait for it. Then one of them reads the sizes, and the other one uses the result.
 			second.groups.sizes.turn <- struct{}{}
 			var calls sync.WaitGroup
 			for _, pool := range []*pools.Pool{p, other} {
@@ -199,7 +199,7 @@ func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 	})
 }
 
-// slowReader is an API server whose first list waits until the test releases it.
+// slowReader reads from the API server. Its first list closes begun, and then waits until the test closes goOn.
 type slowReader struct {
 	client.Reader
 	once        sync.Once

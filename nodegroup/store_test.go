@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestTheAnswerToAWriteReplacesOnlyOlderObjects(t *testing.T) {
+func TestTheAnswerToAWriteReplacesOnlyAnOlderObjectInTheSnapshot(t *testing.T) {
 	// begin returns a group, and the object in the API server's answer to a write. The answer arrives after the watch has
 	// delivered a later event.
 	begin := func(t *testing.T) (*bench, *pools.Pool, *v1alpha1.MachineDeployment) {
@@ -60,7 +60,7 @@ func TestTheAnswerToAWriteReplacesOnlyOlderObjects(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("Refresh succeeds although the written object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh succeeds when the watch delivers a new object of the same name and never the written one, as after a broken watch (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

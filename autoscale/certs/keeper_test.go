@@ -108,13 +108,13 @@ func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 		t.Error("a certificate exists before the first check")
 	}
 	w.look()
-	t.Run("drover's own Secret has the authority and the server's certificate, with their keys", func(t *testing.T) {
+	t.Run("drover's own Secret has the certificate authority and drover's server certificate, with their keys", func(t *testing.T) {
 		s := w.secret(own)
 		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "ca.key", "tls.crt", "tls.key"}) || s.Type != corev1.SecretTypeTLS {
 			t.Errorf("the Secret holds %v and is of type %s", got, s.Type)
 		}
 	})
-	t.Run("the autoscaler's Secret has the autoscaler's certificate and key, and no key of the authority", func(t *testing.T) {
+	t.Run("the autoscaler's Secret has the autoscaler's certificate and key, and no key of the certificate authority", func(t *testing.T) {
 		s := w.secret(autoscalers)
 		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "tls.crt", "tls.key"}) {
 			t.Errorf("the Secret holds %v", got)
@@ -146,7 +146,7 @@ func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 			t.Error("it serves another certificate")
 		}
 	})
-	t.Run("a metric shows when the authority and each certificate expire", func(t *testing.T) {
+	t.Run("a metric shows when the certificate authority and each certificate expire", func(t *testing.T) {
 		for which, end := range map[string]time.Time{"server": origin.Add(serverLife), "autoscaler": origin.Add(clientLife), "authority": origin.Add(authorityLife)} {
 			if got := testutil.ToFloat64(w.keeper.expiry.WithLabelValues(which)); got != float64(end.Unix()) {
 				t.Errorf("%s ends at %v, want %v", which, got, end.Unix())
@@ -196,14 +196,14 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 		{"the autoscaler's Secret is created again after its deletion", remove(autoscalers), "", true},
 		{"all certificates are created again after drover's own Secret was deleted", remove(own), "", false},
 		{"both Secrets are created again after their deletion", remove(own, autoscalers), "", false},
-		{"a missing certificate of the server is created again", change(own, "tls.crt", ""), "", true},
-		{"the server's certificate is replaced when its key is garbage", change(own, "tls.key", "garbage"), "", true},
-		{"authorities that are missing from the autoscaler's Secret are restored", change(autoscalers, "ca.crt", ""), "", true},
+		{"drover's server certificate is created again when it is missing from drover's own Secret", change(own, "tls.crt", ""), "", true},
+		{"drover's server certificate is replaced when its key is garbage", change(own, "tls.key", "garbage"), "", true},
+		{"certificate authorities that are missing from the autoscaler's Secret are restored", change(autoscalers, "ca.crt", ""), "", true},
 		{"a garbled certificate in the autoscaler's Secret is replaced", change(autoscalers, "tls.crt", "garbage"), "", true},
-		{"drover's own Secret is refused when the key of the authority is missing", change(own, "ca.key", ""), "drover/drover-grpc: no key in ca.key belongs to a certificate in ca.crt; delete the Secret", true},
-		{"drover's own Secret is refused when the authority in it is garbled", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
-		{"drover's own Secret is refused when the authority's key cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
-		{"drover's own Secret is refused when the authority's certificate cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
+		{"drover's own Secret is refused when the key of the certificate authority is missing", change(own, "ca.key", ""), "drover/drover-grpc: no key in ca.key belongs to a certificate in ca.crt; delete the Secret", true},
+		{"drover's own Secret is refused when the certificate of the certificate authority is garbled", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
+		{"drover's own Secret is refused when the key of the certificate authority cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
+		{"drover's own Secret is refused when the certificate of the certificate authority cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
 		{"another program's Secret that has the name of drover's own Secret is refused", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc was not made by drover", true},
 		{"another program's Secret that has the name of the autoscaler's Secret is refused", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover was not made by drover", true},
 		{"an empty Secret that has the name of the autoscaler's Secret is filled", holding(autoscalers, nil), "", true},

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// test is a test function, or a table outside of any function, whose strings contain item numbers.
+// test is a function of a test file, or a table outside of any function, that names items of the conformance checklists by
+// their IDs, such as CA-C56.
 type test struct {
 	file string // the path with slashes, relative to the repository's root
 	name string // the name of the function; empty for a table outside of any function
@@ -25,10 +26,10 @@ func (t test) String() string {
 	return t.file + " " + t.name
 }
 
-// aboutItems are the folders whose tests contain item numbers as test data; these tests cover no items.
+// aboutItems are the folders whose tests contain IDs of items only as test data, so that they cover no items.
 var aboutItems = []string{"hack/conformance", "hack/words"}
 
-// scan finds the tests in a repository that name items, sorted by file.
+// scan returns the tests in a repository that name items of the checklists, sorted by file.
 func scan(repository fs.FS) ([]test, error) {
 	var tests []test
 	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -56,8 +57,8 @@ func skipped(folder string) bool {
 	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || slices.Contains(aboutItems, folder))
 }
 
-// scanFile returns the tests in one file. A test function names items in its own name, in the names of its subtests, and in
-// its tables.
+// scanFile returns the tests in one file that name items of the checklists. The IDs of the items are in the name of the
+// test function, in the names of its subtests, or in its tables.
 func scanFile(name string, source []byte) ([]test, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -79,7 +80,8 @@ func scanFile(name string, source []byte) ([]test, error) {
 	return tests, nil
 }
 
-// named returns the items that a declaration's strings name, except in failure messages.
+// named returns the IDs of the items that a declaration's strings name. The strings of failure and log messages do not
+// count.
 func named(declaration ast.Decl) (ids []string) {
 	ast.Inspect(declaration, func(node ast.Node) bool {
 		switch node := node.(type) {

@@ -33,7 +33,7 @@ func finished(t *testing.T, schema string) object {
 	return found
 }
 
-func TestTheCRDGeneratorAddsMissingLimitsOfTextsAndLists(t *testing.T) {
+func TestTheCRDGeneratorAddsMissingMaxLengthMaxItemsAndMaxProperties(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		plain: {type: string}, own: {type: string, maxLength: 7}, time: {type: string, format: date-time}, choice: {type: string, enum: [a]},
 		labels: {type: object, additionalProperties: {type: string}}, list: {type: array, items: {type: string}},
@@ -107,16 +107,17 @@ func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
 	}
 }
 
-// Each committed CRD must equal the output of Finish, and limit the size of every string, list and map. In provider
-// documents it must accept null for every field. It must be so small that kubectl can keep the last applied CRD in an
-// annotation.
+// Each committed CRD must be in its final form: Finish, which completes the CRDs that controller-gen writes, must not
+// change it. It must limit the size of every string, list and map. In provider documents, that is, in provider specs
+// and provider statuses, it must accept null for every field. It must be small enough for kubectl apply, which stores
+// the whole CRD in an annotation.
 func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file)+" equals the output of make generate, and limits the size of every text, list and map", func(t *testing.T) {
+		t.Run(filepath.Base(file)+" equals the output of make generate, and limits the size of every string, list and map", func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -154,8 +155,8 @@ func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	}
 }
 
-// faults returns the fields without a limit of their size, and the fields of provider documents that do not accept
-// null.
+// faults describes the fields of a schema without a limit of their size, and the fields of provider documents that do
+// not accept null. path is the path of the schema in the CRD. inProvider is true inside a provider document.
 func faults(path string, schema object, inProvider bool) []string {
 	var found []string
 	missing := func(key string) {
@@ -188,8 +189,8 @@ func faults(path string, schema object, inProvider bool) []string {
 	return found
 }
 
-// Every field that the driver reads must be declared: the test compares the driver's lists of fields with the declared
-// fields.
+// Every field that drover reads in a provider spec must be declared in providerspec.yaml: the test compares the lists
+// of fields in drover's code with the declared fields.
 func TestTheSchemaDeclaresEveryFieldThatDroverReadsInAProviderSpec(t *testing.T) {
 	spec := object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {

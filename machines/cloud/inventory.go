@@ -27,8 +27,8 @@ type Inventory interface {
 
 // Project holds the resources of this cluster in one project of a cloud.
 type Project struct {
-	// Cloud and Place have the same values as in the project's resources: see [Resource]. Together they identify the project, in
-	// every process.
+	// Cloud and Place together identify the project. A restart of drover does not change them. The project's resources have the same
+	// two values: see [Resource].
 	Cloud, Place string
 	// Name is the name of the project in messages.
 	Name string

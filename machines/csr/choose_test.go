@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
+func TestWhichMachineMayUseANodeNameAndGetItsCertificates(t *testing.T) {
 	// machine returns a Machine whose server has the name n. The function change sets further fields, which the Machine's
 	// own name describes.
 	machine := func(name string, change func(*Machine)) *Machine {
@@ -37,21 +37,21 @@ func TestWhichMachineHoldsANodeNameAndMayGetItsCertificates(t *testing.T) {
 		holder   *Machine
 		equal    int
 	}{
-		{"the only Machine with a node name holds the name even without a server", []*Machine{none}, nil, none, 0},
-		{"of three Machines, the only one with a server holds the name (F-7)", []*Machine{none, first, claimed}, nil, first, 0},
-		{"neither of two Machines holds the name while neither has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
-		{"neither of two Machines with a server holds the name while there is no Node (F-7)", []*Machine{first, none, second}, nil, nil, 2},
-		{"neither of two Machines with a server holds the name while the Node has no provider ID (F-7)", []*Machine{first, second}, &Node{}, nil, 2},
-		{"neither of two Machines with a server holds the name when the Node belongs to a third server (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
-		{"of two Machines with a server, the Machine to whose server the Node belongs holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
+		{"the only Machine that wants a node name may use it even without a server", []*Machine{none}, nil, none, 0},
+		{"of three Machines that want the same node name, only the one with a server may use it (F-7)", []*Machine{none, first, claimed}, nil, first, 0},
+		{"neither of two Machines that want the same node name may use it while neither has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
+		{"neither of two Machines whose servers have the same name may use it while there is no Node (F-7)", []*Machine{first, none, second}, nil, nil, 2},
+		{"neither of two Machines whose servers have the same name may use it while the Node has no provider ID (F-7)", []*Machine{first, second}, &Node{}, nil, 2},
+		{"neither of two Machines whose servers have the same name may use it when the Node belongs to a third server (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
+		{"of two Machines whose servers have the same name, only the Machine to whose server the Node belongs may use it (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
 		{"a Machine whose server has another name does not compete for the name while there is no Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
-		{"of two Machines with the Node's server, the Machine that is older than the Node holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
-		{"neither of two Machines with the Node's server holds the name when each is older than the Node (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
-		{"the Machine whose server was renamed holds the name of its Node (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
-		{"the Machine in the server's owner tag holds the name, not a Machine whose spec has the provider ID (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
-		{"a paused Machine with only a provider ID in its spec does not compete for the name (F-7)", []*Machine{paused, second}, nil, second, 0},
-		{"neither Machine holds the name while the inventory does not show the recorded server of one of them (F-7)", []*Machine{recorded, first}, nil, nil, 2},
-		{"the Machine that records the server to which the Node belongs holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
+		{"of two Machines whose servers have the ID in the Node's provider ID, only the Machine that was created before the Node may use the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
+		{"neither of two Machines whose servers have the ID in the Node's provider ID may use the name when both were created before the Node (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
+		{"a Machine whose server was renamed may use the name of the Node that belongs to this server (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
+		{"the Machine in the owner tag of the Node's server may use the name, and a Machine whose spec.providerID names that server may not (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
+		{"a paused Machine whose spec.providerID names a server that the inventory lacks does not compete for the name (F-7)", []*Machine{paused, second}, nil, second, 0},
+		{"neither of two Machines may use the name while the spec.providerID of one of them names a server that the inventory lacks (F-7)", []*Machine{recorded, first}, nil, nil, 2},
+		{"the Machine whose spec.providerID names the Node's server may use the name even while the inventory lacks that server (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Choose(tt.machines, tt.node)

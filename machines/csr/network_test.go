@@ -67,7 +67,7 @@ func TestAddressesOfServicesAndTheAPIServerAreRefusedInCertificates(t *testing.T
 			}
 		})
 	}
-	t.Run("an unreadable range of a Cluster object is an error (F-2)", func(t *testing.T) {
+	t.Run("a Service CIDR of a Cluster object that cannot be parsed is an error (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t, clusterOf("ns", "10.98.0.0/99"))
 		if r, err := c.approver.network.reserved(t.Context(), "ns"); err == nil {
 			t.Errorf("got %+v, want an error", r)

@@ -63,7 +63,7 @@ func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get the certificate of another server that has not joined yet (MC-58)", withToken("aaaaaa", "neighbour"), denied},
 		{"does not get the certificate of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
 		{"does not get the certificate of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
-		{"does not get the certificate of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
+		{"does not get a certificate for a node name that no Machine has (MC-58)", withToken("aaaaaa", "new"), denied},
 		{"does not get an administrator's certificate (MC-58)", withToken("aaaaaa", "awaited").with(masters), denied},
 		{"does not get a certificate with the organizations system:nodes and system:masters together (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:masters"}
@@ -135,7 +135,7 @@ func TestACompromisedKubeletGetsOnlyItsOwnCertificates(t *testing.T) {
 		{"gets no serving certificate for the wildcard name * (MC-58)", toServe("joined", "joined", "*"), denied},
 		{"gets no serving certificate for another node's name (MC-58)", toServe("joined", "joined", "victim"), denied},
 		{"gets no serving certificate for another node's address (MC-58)", toServe("joined", "joined", "10.0.0.5", "10.0.0.6"), nothing},
-		{"gets no serving certificate for an unknown address (MC-58)", toServe("joined", "joined", "10.0.0.5", "192.0.2.1"), nothing},
+		{"gets no serving certificate for an address that no server has (MC-58)", toServe("joined", "joined", "10.0.0.5", "192.0.2.1"), nothing},
 		{"gets no serving certificate whose subject is another node (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
 		{"gets no serving certificate while its Machine is being deleted (MC-58)", toServe("deleting", "deleting", "deleting"), nothing},
 		{"gets no serving certificate for an e-mail address (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.request.EmailAddresses = []string{"a@b"} }), denied},

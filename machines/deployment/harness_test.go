@@ -31,7 +31,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// harness holds a real control plane on which the two controllers run, and an actor that replaces the Machine controller.
+// harness holds a real control plane on which the MachineDeployment controller and the MachineSet controller run, and an actor
+// that replaces the Machine controller.
 type harness struct {
 	t      testing.TB
 	client client.Client
@@ -50,10 +51,12 @@ type actor struct {
 	held   map[string]string
 }
 
-// creates and deletes name the actions of the actor that the method hold can stop.
+// creates and deletes are the values of the parameter what of actor.hold. They name the work that the actor then does not do:
+// to make new Machines Ready, or to finish deletions.
 const creates, deletes = "creates", "deletes"
 
-// hold stops the actor from making a group's new Machines Ready, or from finishing the deletion of the group's Machines.
+// hold stops the actor from making a group's new Machines Ready (what is creates), or from finishing the deletion of the
+// group's Machines (what is deletes).
 func (a *actor) hold(group, what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -81,7 +81,7 @@ func TestARecordOfLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 	})
 }
 
-func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
+func TestTheRecordOfNodeLabelsAnnotationsAndTaintsInAMachinesStatus(t *testing.T) {
 	t.Run("the record is written together with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
 		b := newBench(t, templated)
 		b.pass()
@@ -94,7 +94,7 @@ func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 			t.Errorf("%d writes of the Machine, want 2: finalizers and provider ID", machines)
 		}
 	})
-	t.Run("the record shows a completed first start, and lists no label or annotation that drover always sets (F-6)", func(t *testing.T) {
+	t.Run("the record says that the Node's first start is complete, and omits labels and annotations that drover always sets (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
 		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)
@@ -153,7 +153,7 @@ func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, %+v; %d writes of the Machine and %d of the Node", n.Labels, b.read().Status, m-machines, nn-nodes)
 		}
 	})
-	t.Run("the record does not count the first start as complete after the Node has registered again (F-6)", func(t *testing.T) {
+	t.Run("the record does not count the Node's first start as complete after the Node was deleted and has registered again (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		b.registers(corev1.ConditionTrue)
 		b.pass()

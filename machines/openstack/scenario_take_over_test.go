@@ -164,8 +164,9 @@ func (b *bench) portOf(server string) string {
 func TestFloatingIPsOfMachineController(t *testing.T) {
 	t.Parallel()
 	type addresses struct{ own, foreign string }
-	// takeover returns a Machine of machine-controller whose server has a floating IP, which the Machine's annotation names, and a
-	// second floating IP that is on another server.
+	// takeover creates a Machine of machine-controller. Its server has a floating IP, own, which the Machine's annotation names. The
+	// server of another Machine has another floating IP, foreign. takeover returns the Machine, the ID of its server, and the IDs of
+	// both floating IPs.
 	takeover := func(b *bench) (*v1alpha1.Machine, string, addresses) {
 		m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool))
 		_, other := b.active(newMachine(t, "other", seedFields()))

@@ -32,8 +32,9 @@ func (c *Cloud) sweepAll(ctx context.Context) {
 	}
 }
 
-// sweep removes from memory the Machines that no longer exist, and what neither a Machine nor a template has used for
-// unusedAfter: connections, projects without a connection, and the client's state of their endpoints and groups of Machines.
+// sweep removes from memory what drover needs no more: Machines that no longer exist, connections that no Machine and no
+// template has used for unusedAfter, and projects that have no connection left. It also removes what the client has not used for
+// unusedAfter: the limits, queues and microversions of endpoints, and the request counters of groups without Machines.
 func (c *Cloud) sweep(ctx context.Context) {
 	now := c.options.Clock.Now()
 	if c.options.Reader != nil {

@@ -82,7 +82,7 @@ func TestVolumeOfADeletedServer(t *testing.T) {
 	}
 }
 
-func TestReleaseOfAMachinesResourcesWaitsUntilTheBootVolumeIsGone(t *testing.T) {
+func TestDroverChecksThatNovaHasDeletedTheBootVolumeOfADeletedMachine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
@@ -103,7 +103,7 @@ func TestReleaseOfAMachinesResourcesWaitsUntilTheBootVolumeIsGone(t *testing.T) 
 	}
 }
 
-func TestAMachinesReleaseWaitsForAVolumeThatCinderDoesNotDelete(t *testing.T) {
+func TestADeletedMachineWaitsForAVolumeThatCinderDoesNotDelete(t *testing.T) {
 	t.Parallel()
 	waiting := func(t *testing.T, body string, deletion sim.Fault) string {
 		b := newBench(t)
@@ -137,10 +137,10 @@ func TestAMachinesReleaseWaitsForAVolumeThatCinderDoesNotDelete(t *testing.T) {
 		deletion   sim.Fault
 		want       string
 	}{
-		{"the message about the wait shows the volume's state and server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
+		{"the message about the wait shows the volume's state and the server to which it is attached", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
 		{"the message about the wait shows the volume's name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
-		{"the message about the wait names a volume whose deletion was accepted and is not complete", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
-		{"the message about the wait names a volume whose deletion was refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
+		{"the message about the wait names a volume whose deletion Cinder has accepted and not completed", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
+		{"the message about the wait names a volume whose deletion Cinder has refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
 	} {
 		t.Run(tt.name+" (F-25)", func(t *testing.T) {
 			if got := waiting(t, tt.body, tt.deletion); !strings.Contains(got, tt.want) {
@@ -163,7 +163,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("a volume is reported, not deleted, when only the Machine's status names it and no policy guards the status (F-3)", func(t *testing.T) {
+	t.Run("a volume is reported, not deleted, when only the Machine's status names it and no admission policy guards the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -183,7 +183,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
 		}
 	})
-	t.Run("a volume that was seen on the Machine's server is deleted even when no policy guards the Machine's status (F-3)", func(t *testing.T) {
+	t.Run("a volume that was seen on the Machine's server is deleted even when no admission policy guards the Machine's status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		shown := &shownVolume{}
 		b.options.HTTP = shown

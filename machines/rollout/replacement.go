@@ -15,10 +15,10 @@ import (
 // with surge creates the replacement first. It is the time that a server needs to become an available node.
 const replacedEarly = 30 * time.Minute
 
-// replacementNodes returns the names of the Nodes that wait for the pods of draining Machines. drover protects these Nodes, because they
-// look unneeded to the autoscaler. For each Machine that still drains and was not named for removal, this is the Node of the living Machine
-// that was created nearest in time to the deletion. wait is the time until another drain has lasted long enough to count; 0 means that
-// there is none.
+// replacementNodes returns the names of the Nodes to which the pods of draining Machines are expected to move. drover protects these Nodes,
+// because until then they look unneeded to the autoscaler. For each draining Machine (see drainingMachines), this is the Node of the living
+// Machine that was created nearest in time to the deletion. wait is the time until another Machine counts as draining; 0 means that there
+// is none.
 func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	draining, wait := w.drainingMachines()
 	if len(draining) == 0 {
@@ -38,10 +38,10 @@ func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	return nodes, wait
 }
 
-// nearest returns the index of the Machine in free that replaces a deleted Machine, gone: of the possible ones, the Machine that was
-// created nearest in time to the deletion. It returns -1 when none is possible. free is sorted by creation time. A Machine that was created
-// before the deletion is possible only when it is in another set: a set creates the replacement after the deletion, and only a rollout with
-// surge creates it before.
+// nearest returns the index in free of the Machine that probably replaces gone, a Machine that is being deleted: the Machine that was
+// created nearest in time to the deletion. It returns -1 when there is none. free is sorted by creation time. A Machine that was created
+// before the deletion can be the replacement only if it is in another set, and was created no longer than early before the deletion: a set
+// creates the replacement after the deletion, and only a rollout with surge creates it before.
 func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
 	at := gone.DeletionTimestamp.Time
 	later, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
@@ -79,12 +79,13 @@ func setUID(m *v1alpha1.Machine) types.UID {
 	return ""
 }
 
-// shortDrain is how long a Machine must have been leaving before drover protects the Node that replaces it from the autoscaler. Most
-// Machines are gone by then, and no autoscaler removes a new Node so soon.
+// shortDrain is how long the deletion of a Machine must have lasted before drover protects the Node of its replacement from the autoscaler.
+// By then most deleted Machines are gone, and no autoscaler removes a new Node so soon.
 const shortDrain = 30 * time.Second
 
-// drainingMachines returns the Machines with a Node and a server that have been leaving for some time and are to be replaced, because they
-// were not named for removal. wait is the time until another Machine has been leaving for that long; 0 means that there is none.
+// drainingMachines returns the Machines with a Node and a server whose deletion has lasted for at least shortDrain, and that are to be
+// replaced, because they were not named for removal. wait is the time until the deletion of another such Machine has lasted for that long;
+// 0 means that there is none.
 func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Duration) {
 	for _, s := range w.sets {
 		for _, m := range s.machines {

@@ -159,7 +159,7 @@ func (h *handover) stay(want ...string) {
 }
 
 func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
-	t.Run("deletes no other Machine when the previous leader has already deleted the surplus Machine (F-55)", func(t *testing.T) {
+	t.Run("deletes no second Machine after a decrease when the late watch does not show yet that the previous leader has deleted one (F-55)", func(t *testing.T) {
 		inHandover(t, "machines", func(h *handover) {
 			marked := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}}
 			mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationDeleteMachine)
@@ -169,7 +169,7 @@ func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
 			h.stay("a", "c")
 		})
 	})
-	t.Run("creates no Machine for a set that is being deleted", func(t *testing.T) {
+	t.Run("creates no Machine for a set that is being deleted, even while the late watch does not show the deletion", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.replaceOne()
 			h.must(h.admin.Delete(h.Context(), get(h, h.admin, "handed")))
@@ -181,7 +181,7 @@ func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
 			}
 		})
 	})
-	t.Run("deletes no Machine of a set whose size was lowered and raised again to the earlier value", func(t *testing.T) {
+	t.Run("deletes no Machine of a set whose size was lowered and raised again when the late watch shows the lower size", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.replaceOne()
 			before := h.living()
@@ -191,7 +191,7 @@ func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
 			h.stay(before...)
 		})
 	})
-	t.Run("deletes no Machine that the previous leader created for a larger size (F-55)", func(t *testing.T) {
+	t.Run("deletes no Machine that the previous leader created after an increase that the late watch does not show yet (F-55)", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.write(4)
 			h.add("d")

@@ -88,8 +88,9 @@ func TestRestartsDuringScaling(t *testing.T) {
 
 func TestAFailoverLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	// Two replicas of drover run. The watches of the second one, which is not the leader, are late. After the next call of the
-	// method in the field after, all calls go to the second replica.
+	// Two replicas of drover run. The watches of the second one, which is not the leader, are late. The field "after" of a
+	// case names a method. The next call of this method still goes to the first replica, and all later calls go to the
+	// second one. If the field is empty, all calls go to the second replica at once.
 	for name, c := range some(map[string]struct {
 		after string
 		late  time.Duration

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// View holds the data from which one loop decides.
+// View holds the data from which one loop of the autoscaler decides.
 type View struct {
 	Now    time.Time
 	Groups []GroupView
@@ -31,17 +31,19 @@ type GroupView struct {
 // NodeView is one node of the cluster with its pods.
 type NodeView struct {
 	*corev1.Node
-	// Group is empty for nodes without a group. Min is the group's minimum size in the response that named the group.
+	// Group is the ID of the node's group; empty when the node has none. Min is the group's minimum size in the response that
+	// named the group.
 	Group string
 	Min   int
-	// Startup is how long the node may be unready after its registration. Taints are the keys of the startup taints that flags
-	// name.
+	// Startup is how long the node may be unready after its registration. Taints are the keys of startup taints that the
+	// autoscaler's flags list: see [Options].StartupTaints.
 	Startup time.Duration
 	Taints  []string
 	Pods    []*corev1.Pod
 }
 
-// Settings are the options of a group: those of the provider, or the values of the flags when the provider returns no options.
+// Settings are the options of a group: those of the provider, or the values of the autoscaler's flags when the provider
+// returns no options.
 type Settings struct {
 	Threshold                  float64
 	UnneededTime, UnreadyTime  time.Duration

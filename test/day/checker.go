@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// checker checks the invariants of the day at every step.
+// checker checks the invariants of the simulated day after each step of the [World], except while the API server cannot be reached.
 type checker struct {
 	w *World
 	// there holds the last state of the Machines that are not being deleted. broken holds the names of the Machines whose servers were
@@ -138,7 +138,8 @@ func (j *checker) takeDecrease(group string) bool {
 	return j.decreased[group] >= 0
 }
 
-// checkSizes checks that sizes are within the bounds, and that no pool has more living Machines than a rollout may add.
+// checkSizes checks that the sizes of the pools are within their bounds, and that no pool has more living Machines than its maximum
+// and the one Machine that a rollout may add.
 func (j *checker) checkSizes(machines []v1alpha1.Machine) {
 	living := map[string]int{}
 	for i := range machines {

@@ -31,8 +31,8 @@ type Cluster struct {
 	Kubeconfig string
 	// Config is the administrator's client configuration, without a rate limit.
 	Config *rest.Config
-	// AuditLog is the path of the API server's audit log, with one JSON event per line and answered
-	// request. ReadAudit reads it.
+	// AuditLog is the path of the API server's audit log. Each line of the log is a JSON object, the event of one
+	// answered request. ReadAudit reads the log.
 	AuditLog string
 
 	bin, server string
@@ -163,8 +163,8 @@ func (c *Cluster) Stop() {
 }
 
 // stopClients ends everything but etcd and the API server, and returns these two processes. The other components are
-// clients of the API server. They end first, so that none logs that the API server is gone, and within 0.1 s of
-// SIGTERM.
+// clients of the API server. They end before it, so that none of them logs that the API server is gone. They end
+// within 0.1 s of SIGTERM.
 func (c *Cluster) stopClients() (core []*process) {
 	n := min(coreProcesses, len(c.processes))
 	for _, p := range c.processes[n:] {
@@ -186,7 +186,7 @@ func (c *Cluster) Err() error {
 	return errors.Join(all...)
 }
 
-// Pids returns the numbers of the cluster's processes, in the order of their start.
+// Pids returns the process IDs of the cluster's processes, in the order of their start.
 func (c *Cluster) Pids() []int {
 	pids := make([]int, len(c.processes))
 	for i, p := range c.processes {

@@ -215,8 +215,11 @@ func (c *collector) mark(mark orphans.NodeMark) {
 	c.counts.marked++
 }
 
-// noneLeft counts for each orphan the undisturbed rounds that could have collected it. It fails the test when an orphan
-// still exists after more such rounds than roundBound, plus one per orphansPerPass orphans.
+// noneLeft fails the test when an orphan has survived too many rounds. For each orphan it counts the undisturbed rounds
+// that could have collected it; good is true when this round was undisturbed. A disturbed round sets the counts back to
+// zero. An orphan may survive roundBound undisturbed rounds, and one more for every orphansPerPass existing orphans,
+// because one round deletes at most orphansPerPass orphans. reported holds, by key, why this round does not delete an
+// orphan.
 func (c *collector) noneLeft(good bool, reported map[string]string) {
 	bound := roundBound + len(c.strays)/orphansPerPass
 	for key, left := range c.strays {

@@ -323,12 +323,12 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.change(leave, "a-0")
 			s.silent(long, "a-1")
 		}, "a-1", ""},
-		{"continues a replacement that the previous leader recorded", func(s *scene) {
+		{"replaces an unhealthy Machine that the previous leader recorded for replacement, and not another one of its group", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, time.Minute, "a-1")
 			s.silent(time.Hour, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
-		{"ignores a recorded replacement whose Machine has recovered", func(s *scene) {
+		{"replaces the next unhealthy Machine instead of a Machine that was recorded for replacement and has recovered", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, time.Minute, "a-1")
 			s.silent(long, "a-2")

@@ -83,36 +83,36 @@ func TestWhatTheMachineControllerDoesWhenAServerIsShutDown(t *testing.T) {
 		change func(*Facts)
 		want   Decision
 	}{
-		"starts the server of a joined Machine (CAPI-33)":                                                      {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
-		"starts the server before it syncs labels and taints to the Node":                                      {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
-		"starts the server when its Node is missing":                                                           {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
-		"does not start the server twice in a reconcile":                                                       {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
-		"does not start the server while drover has not renewed its lease in time":                             {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
-		"does not start the server while a start is pending":                                                   {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server when an operator has forbidden that":                                        {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server after a failed start":                                                       {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server while the Machine is paused":                                                {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		"does not start the server when the Machine is being deleted (MCM-55)":                                 {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
-		"does not start the server when it belongs to another Machine (F-1)":                                   {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		"reads the server from the cloud when the start has run out of time":                                   {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
-		"does not read the server from the cloud twice in a reconcile":                                         {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
-		"starts a server whose Node has not joined":                                                            {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
-		"gives up a server whose Node has not joined in time (MC-57)":                                          {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
-		"in a deletion, puts the Node out of service before the drain when the start of its server has failed": {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
-		"does not read the server from the cloud twice in a reconcile of a Machine that is being deleted":      {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service while the Node is Ready (MCM-56)":                                {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service while another server has the same owner tag (MCM-56)":            {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
-		"puts the Node back in service when the server runs again (MCM-56)": {dying, func(f *Facts) {
+		"starts the server of a joined Machine (CAPI-33)":                                                         {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
+		"starts the server before it syncs labels and taints to the Node":                                         {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
+		"starts the server when its Node is missing":                                                              {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
+		"does not start the server twice in a reconcile":                                                          {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"does not start the server while drover has not renewed its lease in time":                                {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
+		"does not start the server while a start is pending":                                                      {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server when an operator has forbidden that":                                           {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server after a failed start":                                                          {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server while the Machine is paused":                                                   {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
+		"does not start the server when the Machine is being deleted (MCM-55)":                                    {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
+		"does not start the server when it belongs to another Machine (F-1)":                                      {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		"reads the server from the cloud when the start has run out of time":                                      {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
+		"does not read the server from the cloud twice in a reconcile":                                            {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"starts a server whose Node has not joined":                                                               {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
+		"gives up a server whose Node has not joined in time (MC-57)":                                             {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
+		"taints a deleted Machine's Node as out of service before the drain when the server could not be started": {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
+		"does not read the server from the cloud twice in a reconcile of a Machine that is being deleted":         {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
+		"does not taint the Node as out of service while the Node is Ready (MCM-56)":                              {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
+		"does not taint the Node as out of service while another server has the same owner tag (MCM-56)":          {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
+		"removes the out-of-service taint from the Node when the server runs again (MCM-56)": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.StartFailed, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true, true
 		}, Decision{ReturnNode, ReasonDraining}},
-		"does not put the Node back in service when somebody else put the Node out of service": {dying, func(f *Facts) {
+		"does not remove an out-of-service taint that somebody else has set": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true
 		}, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service unless a start of its server has failed":                {dying, func(f *Facts) { f.Start = StartPending }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service unless the server is shut down (MCM-56)":                {dying, func(f *Facts) { f.Cloud.Server.State = cloud.ServerOther }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service when an operator has forbidden the start of its server": {dying, func(f *Facts) { f.Start = StartRefrained }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service while the deletion is blocked (F-42)":                   {dying, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		"deletes the server without putting the Node out of service when no drain is due":             {dying, func(f *Facts) { f.DrainDue = false }, Decision{DeleteServer, ReasonDeletingServer}},
+		"does not taint the Node as out of service unless a start of its server has failed":                {dying, func(f *Facts) { f.Start = StartPending }, Decision{DrainNode, ReasonDraining}},
+		"does not taint the Node as out of service unless the server is shut down (MCM-56)":                {dying, func(f *Facts) { f.Cloud.Server.State = cloud.ServerOther }, Decision{DrainNode, ReasonDraining}},
+		"does not taint the Node as out of service when an operator has forbidden the start of its server": {dying, func(f *Facts) { f.Start = StartRefrained }, Decision{DrainNode, ReasonDraining}},
+		"does not taint the Node as out of service while the deletion is blocked (F-42)":                   {dying, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		"deletes the server without tainting the Node as out of service when no drain is due":              {dying, func(f *Facts) { f.DrainDue = false }, Decision{DeleteServer, ReasonDeletingServer}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := tt.from()

@@ -38,8 +38,8 @@ type written struct {
 	begun bool
 	// seen is the last state of the Machine that this process read or wrote.
 	seen seen
-	// unsent is the recorded time of a start whose request this process has not sent to the cloud yet; zero when there is no
-	// such start.
+	// unsent is the time of a start of the server that was recorded in the Machine's status, and whose request this process
+	// has not sent to the cloud yet; zero when there is no such start.
 	unsent time.Time
 	// ended is when this process removed the last finalizer; zero when it did not. It is needed because the answer to that
 	// write contains no new resource version.
@@ -160,7 +160,8 @@ func (mem *memory) notForced(m *v1alpha1.Machine) {
 	mem.stateOf(m).forced = time.Time{}
 }
 
-// startUnsent reports whether this process recorded the start but has not sent the request to the cloud yet.
+// startUnsent reports whether this process recorded the start of the Machine's server at the given time, and has not sent the
+// request to the cloud yet.
 func (mem *memory) startUnsent(m *v1alpha1.Machine, recorded time.Time) bool {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -168,7 +169,8 @@ func (mem *memory) startUnsent(m *v1alpha1.Machine, recorded time.Time) bool {
 	return !unsent.IsZero() && unsent.Equal(recorded)
 }
 
-// setUnsent records the time of a start whose request has not been sent yet; zero when it has been sent.
+// setUnsent remembers that a start of the Machine's server has been recorded in its status, but that the request to start the
+// server has not been sent to the cloud yet. recorded is the time in the status; zero when no request must be sent any more.
 func (mem *memory) setUnsent(m *v1alpha1.Machine, recorded time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 type Ahead string
 
 // The side effects before which the Machine must be written. In each case, a new leader would do harm if it read the Machine
-// as it was before the write.
+// as it was before the write. The comments say what the write changes.
 const (
 	// BeforeObserving restores fields that only drover writes and that another client has dropped. Facts that are read
 	// without these fields are wrong.
@@ -44,8 +44,8 @@ const (
 	atEnd Ahead = "ending the reconcile"
 )
 
-// WriteAhead writes the changes made to the Machine so far, because a side effect follows, which why names. It writes nothing
-// when the Machine has not changed.
+// WriteAhead writes the changes made to the Machine so far, before a side effect that must not happen until they are stored.
+// why names the side effect. WriteAhead writes nothing when the Machine has not changed.
 func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 	return s.write(ctx, why)
 }

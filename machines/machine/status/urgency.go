@@ -18,8 +18,8 @@ import (
 const BlockedPrefix = "evictions are refused: "
 
 const (
-	// LongestUnwritten is how long a change that is not urgent may wait for another write. It keeps the stored status at most
-	// half a minute old.
+	// LongestUnwritten is how long a change that is not urgent may wait, so that another write can include it. It keeps the
+	// stored status at most half a minute old.
 	LongestUnwritten = 25 * time.Second
 	// longestBeforeNode is how long a change that is not urgent may wait if the Machine has no Node. Most servers become Nodes
 	// within that time after they become ACTIVE, and one write then covers both changes.
@@ -63,8 +63,8 @@ func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	return !equality.Semantic.DeepEqual(stored, rest)
 }
 
-// urgentPhase reports whether another program waits for the phase. All other phases follow from urgent fields, or are shown
-// elsewhere.
+// urgentPhase reports whether a change to this phase must be written immediately, because another program waits for it.
+// Pending, Provisioning and Deleting can wait: they follow from fields that are urgent themselves, or are shown elsewhere.
 func urgentPhase(phase v1alpha1.MachinePhase) bool {
 	switch phase {
 	case v1alpha1.PhasePending, v1alpha1.PhaseProvisioning, v1alpha1.PhaseDeleting:
@@ -73,8 +73,8 @@ func urgentPhase(phase v1alpha1.MachinePhase) bool {
 	return true
 }
 
-// urgentOperation reports whether the time of the operation must be stored. After a restart, the time of a failure is the
-// start of the back-off. The time at which the wait for volumes started limits that wait.
+// urgentOperation reports whether the operation must be written immediately, because its time is needed after a restart: the
+// time of a failure is the start of the back-off, and the time at which the wait for volumes started limits that wait.
 func urgentOperation(o *v1alpha1.LastOperation) bool {
 	return o != nil && (ptr.Deref(o.State, "") == v1alpha1.OperationFailed || ptr.Deref(o.Description, "") == lifecycle.ReasonDetaching)
 }

@@ -202,8 +202,8 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 		// The Machine is gone, or the API server does not serve Machines at the moment. Check again later.
 		s.RequeueWithin(scope.PollCloud)
 	} else if err != nil {
-		// Keep the finalizers in the working copy. Otherwise the write at the end of the reconcile would remove them, and that write
-		// does not drop the Machine's state in memory.
+		// Keep the finalizers in the working copy, so that only this step can remove them. Otherwise the write at the end of
+		// the reconcile would remove them, without dropping the Machine's state in memory as this step does.
 		s.Machine.Finalizers = kept
 		return false, err
 	}

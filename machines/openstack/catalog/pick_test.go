@@ -16,8 +16,8 @@ func TestResourceIsPickedByNameOrID(t *testing.T) {
 	}{
 		"returns the resource that has the wanted name":                                                   {wants: "small", id: "1"},
 		"returns the resource that has the wanted ID, even when another resource has that ID as its name": {wants: "1", id: "1"},
-		"returns an error with the IDs when several resources have the wanted name":                       {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
-		"returns an error with a similar name when no resource has the wanted name":                       {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
+		"returns an error that lists the IDs when several resources have the wanted name":                 {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
+		"returns an error that suggests a similar name when no resource has the wanted name":              {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pick(wanted{kind: networkKind, name: tc.wants, region: "r"}, all)

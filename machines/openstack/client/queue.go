@@ -52,7 +52,8 @@ type queue struct {
 	due   time.Time
 }
 
-// waiter is a request that waits for its turn.
+// waiter is a request that waits for its turn. Its caller either blocks in a goroutine, or is a Machine. The reconcile of a Machine
+// ends without the request. When the request's turn comes, the queue wakes the Machine: it has the Machine reconciled again.
 type waiter struct {
 	caller
 	// ready is closed when the request may be sent (request is then set), or when the endpoint is paused. It is nil for a Machine,
@@ -215,8 +216,9 @@ func (e *endpointLimiter) tick(q *queue) {
 	e.fill(q, now)
 }
 
-// interrupt starts a pause of the endpoint. Requests that wait in a goroutine fail; Machines stay in the queue until the pause
-// ends.
+// interrupt prepares the queue for a pause of the endpoint that has just begun. A request whose caller blocks in a goroutine fails
+// at once. A Machine stays in the queue and is woken after the pause. Machines that were woken already, but have not retried yet,
+// become the first of their groups.
 func (e *endpointLimiter) interrupt(q *queue, now time.Time) {
 	var machines []*waiter
 	for w, ok := q.line.Pop(); ok; w, ok = q.line.Pop() {
@@ -246,8 +248,8 @@ func (e *endpointLimiter) forget(machine types.UID) {
 	}
 }
 
-// drop removes the waiting request of a Machine from the queue. It does nothing when w is nil, that is, when the Machine does not
-// wait.
+// drop removes the waiting request of a Machine from the queue. It does nothing when w is nil, that is, when no request of the
+// Machine waits.
 func (q *queue) drop(w *waiter) {
 	if w == nil {
 		return

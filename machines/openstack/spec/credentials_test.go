@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-func TestReadCredentials(t *testing.T) {
+func TestReadCredentialsFromAProviderSpecAndTheConfiguredCloud(t *testing.T) {
 	const cloud = `{"identityEndpoint":"https://keystone:5000/v3","username":"u","password":"env-secret","projectName":"p","domainName":"d","region":"r"}`
 	for name, tc := range map[string]struct {
 		documents []string
@@ -37,11 +37,11 @@ func TestReadCredentials(t *testing.T) {
 		"accepts a token instead of a user with a password": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByToken && c.Token == "t" && c.Password == ""
 		}, ""},
-		"refuses a spec without credentials when no cloud is configured":      {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
-		"refuses an endpoint without credentials when no cloud is configured": {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
-		"refuses a user without a password when no cloud is configured":       {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
-		"refuses a user without a project when no cloud is configured":        {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
-		"refuses different values for two aliases of a field":                 {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
+		"refuses a spec without credentials when drover has no configured cloud":                       {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
+		"refuses a spec with an endpoint and no credentials when drover has no configured cloud":       {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
+		"refuses a spec with a user and no password when drover has no configured cloud":               {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
+		"refuses a spec with a user and a password and no project when drover has no configured cloud": {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
+		"refuses different values for two aliases of a field":                                          {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c *client.Credentials
@@ -62,7 +62,7 @@ func TestReadCredentials(t *testing.T) {
 }
 
 func TestTrailingSpaceOfAPassword(t *testing.T) {
-	t.Run("a space at the end is part of the password (F-40)", func(t *testing.T) {
+	t.Run("a space at the end of a password is kept, and a line break after it is removed (F-40)", func(t *testing.T) {
 		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
 		if err != nil || with.Credentials.Password != "p " {
 			t.Errorf("got %+v, %v", with, err)

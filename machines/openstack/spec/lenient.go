@@ -13,9 +13,10 @@ import (
 // Name is the cloudProvider of the provider specs of this package.
 const Name = "openstack"
 
-// checkProvider refuses the document of another cloud before its keys are read, because each of the keys would be unknown. The
-// cloudProvider of a higher source takes precedence. A Machine with an OpenStack server is accepted, because its resources must
-// still be deleted.
+// checkProvider returns an error when cloudProvider names another cloud than OpenStack. It is called before the keys of the
+// document are read: otherwise the error would be about keys that drover does not know. If a source of higher precedence has set
+// cloudProvider, that value counts; for example, a Machine has precedence over its MachineClass. For a Machine with an OpenStack
+// server, checkProvider only adds a warning, because the Machine's resources must still be deleted.
 func (s *Sources) checkProvider(path string, raw []byte) error {
 	provider := s.Config.CloudProvider
 	if provider == "" {
@@ -48,8 +49,9 @@ func textOf(raw []byte, name string) string {
 	return ""
 }
 
-// readable returns the document unchanged or, when reading is lenient, without the fields that parse refuses, with a warning for
-// each. For a document that is not a JSON object it returns an empty document, and records that in Unreadable.
+// readable returns the document unchanged, unless reading is lenient and parse refuses the document. In that case it removes the
+// fields that parse refuses, and adds a warning for each. If the document is not a JSON object, it returns an empty document,
+// and records that in Unreadable.
 func (s *Sources) readable(path string, raw []byte, parse func(raw []byte) error) []byte {
 	if !s.lenient || parse(raw) == nil {
 		return raw

@@ -7,7 +7,7 @@ import (
 
 const least = `"flavor":"f","image":"i","network":"n"`
 
-func TestReadSpec(t *testing.T) {
+func TestReadProviderSpec(t *testing.T) {
 	for name, tc := range map[string]struct {
 		documents []string
 		want      func(*Spec) bool
@@ -25,8 +25,8 @@ func TestReadSpec(t *testing.T) {
 		"different values for two aliases of a field are an error (MC-9)":                                            {[]string{`{` + least + `,"serverGroup":"g","serverGroupID":"h"}`}, nil, "doc.serverGroup: \"g\" conflicts with serverGroupID"},
 		"accepts and ignores keys that only machine-controller uses":                                                 {[]string{`{` + least + `,"trustDevicePath":true,"nodeVolumeAttachLimit":25,"openstackClientTimeout":"15s","openstackComputeClientTimeout":"1s","instanceReadyCheckPeriod":"5s","instanceReadyCheckTimeout":"2m"}`}, func(s *Spec) bool { return s.Flavor == "f" }, ""},
 		"reads true as a boolean, and null as false":                                                                 {[]string{`{` + least + `,"configDrive":true,"disablePortSecurity":null}`}, func(s *Spec) bool { return s.ConfigDrive && !s.DisablePortSecurity }, ""},
-		"reads a boolean that is in the field named value of an object":                                              {[]string{`{` + least + `,"configDrive":{"value":"true"}}`}, func(s *Spec) bool { return s.ConfigDrive }, ""},
-		"a boolean in quotes is an error":                                                                            {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is not a boolean"},
+		`reads the boolean true from the object {"value":"true"}`:                                                    {[]string{`{` + least + `,"configDrive":{"value":"true"}}`}, func(s *Spec) bool { return s.ConfigDrive }, ""},
+		`the JSON string "true" in place of a boolean is an error`:                                                   {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is not a boolean"},
 		"false in the spec overrides true in a source with lower precedence":                                         {[]string{`{` + least + `,"configDrive":false}`, `{"configDrive":true}`}, func(s *Spec) bool { return !s.ConfigDrive }, ""},
 		"reads a rootDiskSizeGB that is a JSON string":                                                               {[]string{`{` + least + `,"rootDiskSizeGB":"30"}`}, func(s *Spec) bool { return s.RootDiskSizeGB == 30 }, ""},
 		"a negative rootDiskSizeGB is an error":                                                                      {[]string{`{` + least + `,"rootDiskSizeGB":-1}`}, nil, "rootDiskSizeGB"},

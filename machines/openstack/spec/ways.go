@@ -9,7 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// way is one way of signing in, with the values that the layers have for it.
+// way is one way of signing in to OpenStack: with an application credential, a user's password or a token. It holds the values
+// that the layers have for it.
 type way struct {
 	// user is the application credential, the user, or the token itself. secret is the application credential's secret or the
 	// user's password, and may be missing.
@@ -25,9 +26,10 @@ type absentField struct {
 	cause error
 }
 
-// way returns the way to sign in: the first way in the highest layer that has any way of signing in. When a sign-in field cannot
-// be read, way prefers a way in the same layer whose secret could be read. It never uses a lower layer instead, so that a deleted
-// Secret cannot move a Machine into the project of the configured cloud. It returns false when there is no way to sign in.
+// way returns the way of signing in that drover uses: the first one of the highest layer that has any. When a field for signing
+// in cannot be read in some layer, two more rules apply. way uses no layer below that one: otherwise, a deleted Secret could move
+// a Machine into the project of the configured cloud. And within its layer, it prefers a way whose secret could be read. It
+// returns false when no way of signing in is left.
 func (r *credentialReader) way() (way, bool) {
 	all := r.ways()
 	lowest := len(r.list)

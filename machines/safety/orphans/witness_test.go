@@ -47,7 +47,8 @@ func TestDeletionsOfMachinesAreRecordedForTheOrphanCheck(t *testing.T) {
 	}
 }
 
-// ended reports to the witness that n Machines were created and deleted, a second apart. Their UIDs begin with prefix.
+// ended reports to the witness that n Machines were created and deleted again. It moves the clock forward by one
+// second before each of them. Their UIDs begin with prefix.
 func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n int) {
 	for i := range n {
 		clock.SetTime(clock.Now().Add(time.Second))

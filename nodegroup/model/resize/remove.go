@@ -25,8 +25,9 @@ type Live struct {
 	Started map[types.UID]bool
 }
 
-// Decide adds exactly the named Machines to the removals and lowers the size by their number. Machines that are already listed
-// or no longer exist change nothing (CA-C65 … C76).
+// Decide adds the named Machines to the removals and lowers the size, in most cases by their number. For Machines that do not
+// count in the size, such as Machines that are already being deleted, see selection. Machines that are already listed or no
+// longer exist change nothing (CA-C65 … C76).
 //
 // Errors: FailedPrecondition; then no Machine is removed.
 func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
@@ -70,9 +71,10 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	return c, nil
 }
 
-// replacements returns how many replacements of the dying Machines have no node yet, at most the given number. It also returns
-// those replacements that are Machines already, so that they are removed by name. Otherwise the node of such a Machine might
-// register a moment later, and another Machine would be removed instead.
+// replacements returns how many replacements of the dying Machines have no node yet, at most the given number. The call lowers
+// the size by this number. A replacement without a node is either a replica without a Machine or a Machine; the replicas are
+// counted first. The counted Machines are returned, too, so that they are removed by name. Otherwise the node of such a Machine
+// might register a moment later, and another Machine would be removed instead.
 func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	most = min(most, int32(len(sel.dying)))
 	if most <= 0 {

@@ -18,7 +18,8 @@ type transport struct {
 	name func(*http.Request) string
 }
 
-// RoundTrip sends a call when the scheduler releases it, unless the process is dead.
+// RoundTrip sends a call when the scheduler releases it. When the process is dead, it sends only reads from Kubernetes: see
+// call.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := t.name(r)
 	if calls.IsWatch(name) {
@@ -38,8 +39,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// call sends a call that is a possible fault point. A dead process still reads from Kubernetes, which changes nothing: a manager
-// of controller-runtime that is stopped before its caches are synced would never return otherwise.
+// call sends a call to its service, or returns an injected failure. Before and after the call are possible fault points, at
+// which the process may die. Reads from Kubernetes are sent even after the process has died, because a manager of
+// controller-runtime that is stopped before its caches are synced would never return without these reads. They change nothing.
 func (t transport) call(r *http.Request, name string) (*http.Response, error) {
 	reading := r.Method == http.MethodGet && calls.IsKube(name)
 	life := t.process.life

@@ -26,9 +26,10 @@ func New() *Store {
 	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}, duplicates: map[string]Duplicate{}}
 }
 
-// SetPort stores a port. When another port with the same tag is known already, SetPort replaces that port only if it is doubtful,
-// or if the new port is bound to a server and the known one is not. Two ports have the same tag, for example, after a late create
-// of the previous leader. drover deletes the unused port when the Machine is gone.
+// SetPort stores a port. When another port with the same tag is known already, SetPort replaces that port only in two cases: the
+// known port is doubtful (see [Port].Doubtful), or it is bound to no server and the new port is bound to one. Two ports can have
+// the same tag when, for example, a create call of the previous leader was carried out late. drover deletes the unused port when
+// the Machine is gone.
 func (s *Store) SetPort(tag owner.Tag, port Port, now time.Time) {
 	port.Since = now
 	switch old, ok := s.ports[tag.Machine][tag.N]; {

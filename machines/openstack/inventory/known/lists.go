@@ -136,7 +136,8 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 
 // ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster. It is called at the start, so that drover
 // finds existing ports and floating IPs after a restart without a call per Machine. Later it is called for the collector of
-// orphans. A known port of a registered Machine becomes doubtful when the list lacks it.
+// orphans. A known port of a registered Machine becomes doubtful when the list lacks it: drover looks it up before it uses it
+// again.
 func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.isRegistered)
 	p.listedAddresses = started
@@ -151,9 +152,9 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 }
 
 // inheritCreates is called after the first lists. It records a create in doubt for every Machine with a port and without a server:
-// the previous leader may have sent the create of a server that the list does not show yet. It records nothing when the ports were
-// listed SecondLookAfter or later after the start: the servers were listed after the ports, so late that the list would show such
-// a server.
+// the previous leader may have sent the create of a server that the list does not show yet. It records nothing when the list of
+// ports was requested at least SecondLookAfter after drover's start. The list of servers was requested even later, so it would
+// show such a server.
 func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
 		return
