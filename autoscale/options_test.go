@@ -20,7 +20,7 @@ import (
 
 func legacy(d time.Duration) *proto.LegacyDuration { return &proto.LegacyDuration{Duration: int64(d)} }
 
-func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
+func TestWhatNodeGroupGetOptionsReturns(t *testing.T) {
 	want := model.Settings{
 		UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.6, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute,
 		ProvisionTime: 15 * time.Minute, ZeroOrMax: true, IgnoreDaemonSets: true,
@@ -80,19 +80,19 @@ func TestRequestsForThePricesOfNodesAndPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func() (float64, error){
-		"a request with the time fields of older clients returns the price of a node (CA-C107)": func() (float64, error) {
+		"a request with the times in the fields of older clients returns the price of the node (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"a request with the time fields of newer clients returns the price of a node (CA-C107)": func() (float64, error) {
+		"a request with the times in the fields of newer clients returns the price of the node (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"a request with the pod and time fields of older clients returns the price of a pod (CA-C107)": func() (float64, error) {
+		"a request with the pod and the times in the fields of older clients returns the price of the pod (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{Pod: raw, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"a request with the pod and time fields of newer clients returns the price of a pod (CA-C107)": func() (float64, error) {
+		"a request with the pod and the times in the fields of newer clients returns the price of the pod (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: raw, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
@@ -108,14 +108,14 @@ func TestRequestsForThePricesOfNodesAndPods(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a request for the price of a pod is refused with InvalidArgument when its bytes are not a pod", func(t *testing.T) {
+	t.Run("a request for the price of a pod is refused with InvalidArgument when its pod cannot be decoded", func(t *testing.T) {
 		if _, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: []byte{0xff, 0xff}}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("the answer is %v", err)
 		}
 	})
 }
 
-func TestWhatCallsAboutGPUsReturn(t *testing.T) {
+func TestWhatGRPCCallsAboutGPUsReturn(t *testing.T) {
 	s := &stub{gpuTypes: []string{"h100"}}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu", GPUTypes: []string{"a100"}})
 	c := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -125,7 +125,7 @@ func TestWhatCallsAboutGPUsReturn(t *testing.T) {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("GPULabel returns the value of --gpu-label, and counts as the start of an autoscaler (CA-C105)", func(t *testing.T) {
+	t.Run("GPULabel returns the value of --gpu-label, and drover concludes that an autoscaler has started (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)
@@ -133,7 +133,7 @@ func TestWhatCallsAboutGPUsReturn(t *testing.T) {
 	})
 }
 
-func TestMetricsCountCallsByMethodAndCode(t *testing.T) {
+func TestAMetricCountsGRPCCallsByMethodAndStatusCode(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := &stub{}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, Registry: registry})
@@ -160,7 +160,7 @@ func TestMetricsCountCallsByMethodAndCode(t *testing.T) {
 	}
 }
 
-func TestTheServerSetsADeadlineForACallWhoseClientSetsNone(t *testing.T) {
+func TestTheGRPCServerSetsADeadlineForACallWhoseClientSetsNone(t *testing.T) {
 	s := &stub{}
 	address, _ := serving(t, Options{Groups: s, Insecure: true})
 	if _, err := proto.NewCloudProviderClient(dial(t, address, nil)).Refresh(t.Context(), &proto.RefreshRequest{}); err != nil {
@@ -171,7 +171,7 @@ func TestTheServerSetsADeadlineForACallWhoseClientSetsNone(t *testing.T) {
 	}
 }
 
-func TestALargeAnswerReachesTheClient(t *testing.T) {
+func TestALargeAnswerOfTheGRPCServerReachesTheClient(t *testing.T) {
 	t.Run("the client receives 30,000 instances in one answer, 1,000 of them with an error (CA-C55, CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		for n := range 30_000 {

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestTheGRPCServerAnswersInAReplicaThatIsNotLeader(t *testing.T) {
+func TestTheGRPCServerAnswersInAReplicaWithoutTheLeaderLease(t *testing.T) {
 	control := kube.ForTest(t, kube.Options{})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -48,13 +48,13 @@ func TestTheGRPCServerAnswersInAReplicaThatIsNotLeader(t *testing.T) {
 
 	server := managed(t, control, scheme)
 	calls := proto.NewCloudProviderClient(dial(t, server.Addr(), nil))
-	t.Run("NodeGroups answers before the first Refresh (CA-C02, CA-C20)", func(t *testing.T) {
+	t.Run("NodeGroups returns the groups before the autoscaler's first Refresh call (CA-C02, CA-C20)", func(t *testing.T) {
 		got, err := calls.NodeGroups(t.Context(), &proto.NodeGroupsRequest{})
 		if err != nil || len(got.GetNodeGroups()) != 1 || got.GetNodeGroups()[0].GetId() != "MachineDeployment/kube-system/pool" {
 			t.Errorf("the groups are %v, error %v", got, err)
 		}
 	})
-	t.Run("a larger size is stored in the API server before NodeGroupIncreaseSize returns (CA-C58)", func(t *testing.T) {
+	t.Run("NodeGroupIncreaseSize returns only after the larger size is stored in the API server (CA-C58)", func(t *testing.T) {
 		if _, err := calls.NodeGroupIncreaseSize(t.Context(), &proto.NodeGroupIncreaseSizeRequest{Id: "MachineDeployment/kube-system/pool", Delta: 2}); err != nil {
 			t.Fatal(err)
 		}

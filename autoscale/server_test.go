@@ -114,7 +114,7 @@ func call(t *testing.T, address net.Addr, creds credentials.TransportCredentials
 	return err
 }
 
-func TestOnlyAllowedClientsMayCall(t *testing.T) {
+func TestOnlyAllowedClientsMayCallTheGRPCServer(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	cert, key, ca := ours.files(dir, "drover")
@@ -138,14 +138,14 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the provider of node groups learns of the connections of allowed clients, and of no others", func(t *testing.T) {
+	t.Run("package nodegroup is informed of the connections of allowed clients only", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected, two may", got)
 		}
 	})
 }
 
-func TestTheProviderOfNodeGroupsDoesNotLearnOfConnectionsForHealthChecks(t *testing.T) {
+func TestPackageNodegroupIsNotInformedOfConnectionsForHealthChecks(t *testing.T) {
 	groups := &stub{}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	_, err := healthpb.NewHealthClient(dial(t, address, nil)).Check(t.Context(), &healthpb.HealthCheckRequest{})
@@ -154,7 +154,7 @@ func TestTheProviderOfNodeGroupsDoesNotLearnOfConnectionsForHealthChecks(t *test
 	}
 }
 
-func TestTheProviderOfNodeGroupsLearnsOfEachNewConnection(t *testing.T) {
+func TestPackageNodegroupIsInformedOfEachNewGRPCConnection(t *testing.T) {
 	groups := &stub{connecting: make(chan struct{})}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	client := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -165,7 +165,7 @@ func TestTheProviderOfNodeGroupsLearnsOfEachNewConnection(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("the provider learns of a connection before the connection's first call is carried out (CA-C36)", func(t *testing.T) {
+	t.Run("package nodegroup is informed of a connection before the connection's first call is carried out (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -176,14 +176,14 @@ func TestTheProviderOfNodeGroupsLearnsOfEachNewConnection(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the provider learns of a connection with several calls only once", func(t *testing.T) {
+	t.Run("package nodegroup is informed only once of a connection on which a client makes several calls", func(t *testing.T) {
 		if _, err := client.Refresh(t.Context(), &proto.RefreshRequest{}); err != nil || groups.connected() != 1 {
 			t.Errorf("%d connections, error %v", groups.connected(), err)
 		}
 	})
 }
 
-func TestChangedCertificateFilesAreReadAgain(t *testing.T) {
+func TestTheGRPCServerReadsChangedCertificateFilesAgain(t *testing.T) {
 	t.Run("the new certificate is served and the new authority trusted without a restart (CA-C07)", func(t *testing.T) {
 		before, after := newAuthority(t), newAuthority(t)
 		dir := t.TempDir()
@@ -248,8 +248,8 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 	}
 }
 
-func TestAServerOpensNoInotifyInstance(t *testing.T) {
-	t.Run("a server with certificate files runs without an inotify instance among its open files (F-51)", func(t *testing.T) {
+func TestTheGRPCServerOpensNoInotifyInstance(t *testing.T) {
+	t.Run("while the server reads certificates from files, none of its open files is an inotify instance (F-51)", func(t *testing.T) {
 		cert, key, ca := newAuthority(t).files(t.TempDir(), "drover")
 		serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 		files, err := filepath.Glob("/proc/self/fd/*")
@@ -264,7 +264,7 @@ func TestAServerOpensNoInotifyInstance(t *testing.T) {
 	})
 }
 
-func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
+func TestInvalidOptionsOfTheGRPCServerAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := newAuthority(t).files(dir, "drover")
 	empty := filepath.Join(dir, "empty")
@@ -276,22 +276,22 @@ func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"neither certificates nor plaintext", Options{}, "--grpc-cert"},
-		{"only one of the three certificate files", Options{Cert: cert}, "--grpc-client-ca"},
-		{"plaintext on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
+		{"neither certificates nor --grpc-insecure", Options{}, "--grpc-cert"},
+		{"a certificate file but without a key file and a CA file", Options{Cert: cert}, "--grpc-client-ca"},
+		{"plaintext on a port of all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
 		{"plaintext on an address that other machines can reach", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
-		{"plaintext together with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
+		{"both plaintext and certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
-		{"an authority file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
-		{"an authority file that contains no certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
-		{"self-signed certificates together with certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
-		{"self-signed certificates together with plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
-		{"certificates and only a socket to listen on", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
-		{"names of allowed clients and only a socket to listen on", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
-		{"a socket, and a port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
-		{"a socket, and plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
+		{"a CA file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
+		{"a CA file that contains no certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
+		{"both self-signed certificates and certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
+		{"both self-signed certificates and plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
+		{"certificates but without a TCP port", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
+		{"names of allowed clients but without a TCP port", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
+		{"a unix socket, and a TCP port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
+		{"a unix socket, and plaintext on a TCP port of all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
-		t.Run("a server with "+tc.name+" is refused", func(t *testing.T) {
+		t.Run("a gRPC server with "+tc.name+" is refused", func(t *testing.T) {
 			if _, err := New(tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("the error is %v, it does not name %q", err, tc.want)
 			}
@@ -307,7 +307,7 @@ func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 	}
 }
 
-func TestAServerDoesNotStartOnAPortInUse(t *testing.T) {
+func TestTheGRPCServerDoesNotStartOnAPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestAServerDoesNotStartOnAPortInUse(t *testing.T) {
 	}
 }
 
-func TestThePortOpensWhenTheServerIsReady(t *testing.T) {
+func TestTheGRPCServerOpensItsPortOnlyWhenItIsReady(t *testing.T) {
 	start := func(t *testing.T, ctx context.Context, ready chan struct{}) (*Server, chan error) {
 		t.Helper()
 		s, err := New(Options{Groups: &stub{}, Insecure: true, Address: "127.0.0.1:0", Ready: ready})
@@ -334,7 +334,7 @@ func TestThePortOpensWhenTheServerIsReady(t *testing.T) {
 		go func() { ended <- s.Start(ctx) }()
 		return s, ended
 	}
-	t.Run("a server that is stopped before it is ready never listens (CA-C01)", func(t *testing.T) {
+	t.Run("a gRPC server that is stopped before it is ready never listens (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s, ended := start(t, ctx, make(chan struct{}))
@@ -342,7 +342,7 @@ func TestThePortOpensWhenTheServerIsReady(t *testing.T) {
 			t.Errorf("CA-C01 it listened on %v, error %v", s.Addr(), err)
 		}
 	})
-	t.Run("a server opens the port once it is ready (CA-C01)", func(t *testing.T) {
+	t.Run("a gRPC server listens on its port as soon as it is ready (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ready := make(chan struct{})
@@ -363,8 +363,8 @@ func TestThePortOpensWhenTheServerIsReady(t *testing.T) {
 	})
 }
 
-func TestACallThatHasBegunIsFinished(t *testing.T) {
-	t.Run("a stopping server finishes the call and accepts no new connection (CA-C04)", func(t *testing.T) {
+func TestTheGRPCServerFinishesRunningCallsBeforeItStops(t *testing.T) {
+	t.Run("a stopping gRPC server accepts no new connection, and stops after the running call was answered (CA-C04)", func(t *testing.T) {
 		s := &stub{held: make(chan struct{}), started: make(chan struct{})}
 		address, stop := serving(t, Options{Groups: s, Insecure: true})
 		c := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -399,7 +399,7 @@ func TestACallThatHasBegunIsFinished(t *testing.T) {
 	})
 }
 
-func TestAHealthCheckReturnsServing(t *testing.T) {
+func TestAHealthCheckOfTheGRPCServerReturnsServing(t *testing.T) {
 	address, _ := serving(t, Options{Groups: &stub{}, Insecure: true, Reflection: true})
 	conn := dial(t, address, nil)
 	for _, service := range []string{"", proto.CloudProvider_ServiceDesc.ServiceName} {

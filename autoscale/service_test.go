@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-func TestFieldsOfRequestsAndAnswers(t *testing.T) {
+func TestFieldsOfGRPCRequestsAndAnswers(t *testing.T) {
 	s := &stub{
 		groups: []model.Listing{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
 		owner:  model.Listing{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
@@ -39,12 +39,12 @@ func TestFieldsOfRequestsAndAnswers(t *testing.T) {
 		call func() (gproto.Message, error)
 		want gproto.Message
 	}{
-		{"NodeGroups returns id, bounds and debug text", func() (gproto.Message, error) { return c.NodeGroups(ctx, &proto.NodeGroupsRequest{}) },
+		{"NodeGroups returns the id, the bounds and the debug text of each group", func() (gproto.Message, error) { return c.NodeGroups(ctx, &proto.NodeGroupsRequest{}) },
 			&proto.NodeGroupsResponse{NodeGroups: []*proto.NodeGroup{group}}},
 		{"NodeGroupForNode returns the group with its bounds (CA-C25)", func() (gproto.Message, error) {
 			return c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: asked})
 		}, &proto.NodeGroupForNodeResponse{NodeGroup: group}},
-		{"NodeGroupTargetSize returns the size", func() (gproto.Message, error) {
+		{"NodeGroupTargetSize returns the size of the group", func() (gproto.Message, error) {
 			return c.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{Id: id})
 		}, &proto.NodeGroupTargetSizeResponse{TargetSize: 3}},
 		{"NodeGroupNodes returns the state of each instance, and the class of its error (CA-C48)", func() (gproto.Message, error) {
@@ -58,7 +58,7 @@ func TestFieldsOfRequestsAndAnswers(t *testing.T) {
 			{Id: "MachineDeployment/x/a/machine/n", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating,
 				ErrorInfo: &proto.InstanceErrorInfo{ErrorCode: "InvalidSpec", ErrorMessage: "typo", InstanceErrorClass: 99}}},
 		}}},
-		{"NodeGroupTemplateNodeInfo returns the Node both in nodeInfo and in nodeBytes (CA-C10)", func() (gproto.Message, error) {
+		{"NodeGroupTemplateNodeInfo returns the group's template Node both in nodeInfo and in nodeBytes (CA-C10)", func() (gproto.Message, error) {
 			return c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: id})
 		}, &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("node"), NodeBytes: []byte("node")}},
 		{"NodeGroupIncreaseSize returns an empty answer", func() (gproto.Message, error) {
@@ -87,7 +87,7 @@ func TestFieldsOfRequestsAndAnswers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the provider of node groups receives all fields of a request", func(t *testing.T) {
+	t.Run("NodeGroupDeleteNodes and NodeGroupDecreaseTargetSize pass all fields of the request to package nodegroup", func(t *testing.T) {
 		if _, err := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked, {}, nil}}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestFieldsOfRequestsAndAnswers(t *testing.T) {
 	})
 }
 
-func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
+func TestAnswersToGRPCCallsForWhichDroverHasNoResult(t *testing.T) {
 	s := &stub{}
 	c := connect(t, s)
 	ctx := t.Context()
@@ -109,17 +109,17 @@ func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"NodeGroupGetOptions is Unimplemented for a group without options (CA-C90, CA-C92)", func() error {
+		{"NodeGroupGetOptions returns Unimplemented for a group without options of its own (CA-C90, CA-C92)", func() error {
 			_, err := c.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{}})
 			return err
 		}},
-		{"PricingNodePrice is Unimplemented without prices (CA-C106)", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
-		{"PricingPodPrice is Unimplemented without prices (CA-C106)", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
-		{"NodeGroupTemplateNodeInfo is Unimplemented for a group without a template (CA-C98)", func() error {
+		{"PricingNodePrice returns Unimplemented when drover has no prices (CA-C106)", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
+		{"PricingPodPrice returns Unimplemented when drover has no prices (CA-C106)", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
+		{"NodeGroupTemplateNodeInfo returns Unimplemented for a group without a template Node (CA-C98)", func() error {
 			_, err := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: "g"})
 			return err
 		}},
-		{"a method that only a newer version of the protocol has is Unimplemented (CA-C09)", func() error {
+		{"a call of a method that only a newer version of the protocol has returns Unimplemented (CA-C09)", func() error {
 			address, _ := serving(t, Options{Groups: s, Insecure: true})
 			return dial(t, address, nil).Invoke(ctx, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/Tomorrow", &proto.RefreshRequest{}, &proto.RefreshResponse{})
 		}},
@@ -130,7 +130,7 @@ func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
 			}
 		})
 	}
-	t.Run("NodeGroupForNode returns an empty group id for a foreign node (CA-C27)", func(t *testing.T) {
+	t.Run("NodeGroupForNode returns an empty group id for a Node that belongs to no node group (CA-C27)", func(t *testing.T) {
 		for _, n := range []*proto.ExternalGrpcNode{nil, {}, {Name: "x"}} {
 			got, err := c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: n})
 			if err != nil || got.GetNodeGroup() == nil || got.GetNodeGroup().GetId() != "" {
@@ -140,7 +140,7 @@ func TestAnswersToCallsThatHaveNoResult(t *testing.T) {
 	})
 }
 
-func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
+func TestEachErrorOfPackageNodegroupBecomesAGRPCStatusCode(t *testing.T) {
 	for err, want := range map[error]codes.Code{
 		&model.Error{Kind: model.InvalidArgument}:    codes.InvalidArgument,
 		&model.Error{Kind: model.NotFound}:           codes.NotFound,
@@ -152,7 +152,7 @@ func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 		context.Canceled:                             codes.Canceled,
 		errors.New("anything else"):                  codes.Internal,
 	} {
-		t.Run("every call returns "+want.String()+" when the provider of node groups returns the corresponding error", func(t *testing.T) {
+		t.Run("every method returns "+want.String()+" when package nodegroup returns an error with the same meaning", func(t *testing.T) {
 			c := connect(t, &stub{err: err})
 			ctx := t.Context()
 			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})
@@ -171,8 +171,8 @@ func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 	}
 }
 
-func TestACallThatPanicsDoesNotStopTheServer(t *testing.T) {
-	t.Run("a call that panics returns Internal, and the next call succeeds (CA-C11)", func(t *testing.T) {
+func TestAPanicInAGRPCCallDoesNotStopDrover(t *testing.T) {
+	t.Run("a call whose handler panics returns Internal, and the next call succeeds (CA-C11)", func(t *testing.T) {
 		s := &stub{panics: true}
 		c := connect(t, s)
 		if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
@@ -184,7 +184,7 @@ func TestACallThatPanicsDoesNotStopTheServer(t *testing.T) {
 	})
 }
 
-func TestTheSizeOfARequestIsLimited(t *testing.T) {
+func TestTheSizeOfAGRPCRequestIsLimited(t *testing.T) {
 	t.Run("a request of 60 MiB is accepted, and a request of 70 MiB is refused (CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		c := connect(t, s)

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestTheUnixSocketOfAServer(t *testing.T) {
+func TestTheUnixSocketOfTheGRPCServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	options := Options{Groups: &stub{}, Address: unixScheme + path}
-	t.Run("a second server cannot listen on a socket in use, and the first server removes the socket when it stops", func(t *testing.T) {
+	t.Run("a second gRPC server cannot listen on the socket of a first, and the first removes the socket when it stops", func(t *testing.T) {
 		address, stop := serving(t, options)
 		if err := call(t, address, nil); err != nil {
 			t.Error(err)
@@ -34,7 +34,7 @@ func TestTheUnixSocketOfAServer(t *testing.T) {
 			t.Errorf("the socket still exists: %v", err)
 		}
 	})
-	t.Run("a socket that a killed server left behind is replaced", func(t *testing.T) {
+	t.Run("a socket that a killed drover process left behind is replaced", func(t *testing.T) {
 		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 		if err != nil {
 			t.Fatal(err)
@@ -48,17 +48,17 @@ func TestTheUnixSocketOfAServer(t *testing.T) {
 	})
 }
 
-func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
+func TestOnlyDroversUserAndGroupMayUseTheGRPCSocket(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		directory string // relative to the temporary directory of the test
 		mode      os.FileMode
 		made      os.FileMode // the directory's mode once the server listens
 	}{
-		{"in an existing directory", "there", 0o755, 0o755},
-		{"in a directory that drover creates", "missing", 0, 0o750},
+		{"in an existing directory has the mode 0660, and the directory keeps its mode", "there", 0o755, 0o755},
+		{"in a directory that drover creates has the mode 0660, and the directory has the mode 0750", "missing", 0, 0o750},
 	} {
-		t.Run("only drover's user and group may use a socket "+tc.name, func(t *testing.T) {
+		t.Run("a socket "+tc.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), tc.directory)
 			if tc.mode != 0 {
 				mkdir(t, dir, tc.mode)
@@ -105,7 +105,7 @@ func mkdir(t *testing.T, dir string, mode os.FileMode) {
 	}
 }
 
-func TestSocketsThatAreRefused(t *testing.T) {
+func TestUnixSocketsThatTheGRPCServerRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		make func(t *testing.T, dir string) (path string)
@@ -126,7 +126,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 			}
 			return filepath.Join(dir, "theirs", "s")
 		}, "belongs to user 12345"},
-		{"a socket is refused when two directories of its path are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
+		{"a socket is refused when both its directory and the parent of this directory are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
 		{"a socket path at which another kind of file exists is refused", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
@@ -164,7 +164,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAServerListensOnAPortAndASocket(t *testing.T) {
+func TestAGRPCServerThatListensOnATCPPortAndAUnixSocket(t *testing.T) {
 	a := newAuthority(t)
 	cert, key, ca := a.files(t.TempDir(), "drover")
 	path := filepath.Join(t.TempDir(), "s")
@@ -186,7 +186,7 @@ func TestAServerListensOnAPortAndASocket(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("the provider of node groups learns of each new connection, whether to the port or to the socket", func(t *testing.T) {
+	t.Run("package nodegroup is informed of new connections to the port and to the socket", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected", got)
 		}

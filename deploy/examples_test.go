@@ -30,7 +30,7 @@ func TestExamplesNameASupportedKubeletVersion(t *testing.T) {
 	for _, file := range files {
 		for _, kubelet := range kubelets(read(t, file).Object) {
 			named++
-			t.Run(fmt.Sprintf("%s names a kubelet version that the demo's API server supports (F-46)", filepath.Base(file)), func(t *testing.T) {
+			t.Run(fmt.Sprintf("deploy/examples/%s names a kubelet version that the demo's API server supports (F-46)", filepath.Base(file)), func(t *testing.T) {
 				if err := bootstrap.CheckSkew(kubelet, server.GitVersion); err != nil {
 					t.Error(err)
 				}
@@ -93,7 +93,7 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	t.Run("the autoscaler's manifests apply under strict validation (F-46)", func(t *testing.T) {
 		kubectl(t, "apply", "--server-side", "--validate=strict", "-f", temp(t, documents...))
 	})
-	t.Run("the autoscaler's account may make exactly the calls that autoscaler 1.36 makes with drover (F-46)", func(t *testing.T) {
+	t.Run("the autoscaler's ServiceAccount may make the calls of autoscaler 1.36, but not delete Nodes or get Secrets (F-46)", func(t *testing.T) {
 		const account = "system:serviceaccount:kube-system:cluster-autoscaler"
 		for _, row := range []struct {
 			may      bool

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestNamesThatAreTooLongAreRefusedOnCreation(t *testing.T) {
+func TestHowLongTheNamesOfNewObjectsMayBe(t *testing.T) {
 	ns := namespace(t, admin)
 	x := func(n int) string { return `{metadata: {name: ` + strings.Repeat("x", n) + `}}` }
 	for _, r := range []rule{
@@ -20,7 +20,7 @@ func TestNamesThatAreTooLongAreRefusedOnCreation(t *testing.T) {
 		{"a Machine whose name has 63 characters is accepted", "Machine", x(63), ``},
 		{"a Machine whose name has 64 characters is refused", "Machine", x(64), "may have 63"},
 		{"a Machine with a generateName of 58 characters is accepted", "Machine", `{metadata: {name: null, generateName: ` + strings.Repeat("x", 58) + `}}`, ``},
-		{"a Machine is refused when the name for its server has 64 characters", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
+		{"a Machine whose spec.metadata.name, the name of its server, has 64 characters is refused", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
 		{"a MachineSet whose name has 60 characters is accepted", "MachineSet", x(60), ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
@@ -42,12 +42,12 @@ var specChanges = []struct{ name, before, over, refusal string }{
 	{"a provider ID can be set in a Machine without a provider ID (MC-5)", ``, `{spec: {providerID: "openstack:///1"}}`, ``},
 	{"a provider ID can be set in a Machine whose provider ID is empty (MC-5)", `{spec: {providerID: ""}}`, `{spec: {providerID: "openstack:///1"}}`, ``},
 	{"a Machine's provider ID cannot change (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
-	{"the provider ID of a Machine whose server has joined cannot be removed (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
+	{"the provider ID of a Machine with a Node cannot be removed (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
 	{"a Machine's spec.providerID cannot be removed together with its status.nodeRef (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}, status: null}`, "it cannot change"},
-	{"the provider ID of a Machine whose server has not joined can be removed (MC-49)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
-	{"the bypass annotation allows changes of a Machine's provider ID and taints (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
-	{"a bypass annotation with the value false does not allow a change of a Machine's taints (MC-5)", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
-	{"a client can write empty fields into a Machine that lacks these fields (MC-5)", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
+	{"the provider ID of a Machine without a Node can be removed (MC-49)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
+	{"the annotation bypass-no-spec-mutation-requirement allows changes of a Machine's provider ID and taints (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
+	{"a Machine's taints cannot change when bypass-no-spec-mutation-requirement has the value false (MC-5)", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
+	{"a client can write a field with an empty value into a Machine that lacks this field (MC-5)", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
 	{"the whole spec of a Machine cannot be removed (MC-5)", ``, `{spec: null}`, "cannot change"},
 	{"a spec cannot be added to a Machine without a spec (MC-5)", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
 	{"the flavor in a Machine's providerSpec cannot change (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},
@@ -59,7 +59,7 @@ var specChanges = []struct{ name, before, over, refusal string }{
 	{"spec.configSource cannot be added to a Machine (MC-5)", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
 	{"the providerSpec of a Machine that is being deleted cannot change (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {providerSpec: null}}`, "spec.providerSpec of a Machine cannot change"},
 	{"the provider ID of a Machine that is being deleted cannot change (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}, spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
-	{"the bypass annotation allows a change of the providerSpec of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerSpec: null}}`, ``},
+	{"with the annotation bypass-no-spec-mutation-requirement, a terminating Machine's providerSpec can change (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerSpec: null}}`, ``},
 	{"the finalizers of a Machine that is being deleted can be removed (MC-6)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {finalizers: null}}`, ``},
 }
 
@@ -98,14 +98,14 @@ func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstruct
 }
 
 // The test covers every field that the CRD declares, so that a new field of the spec cannot stay unguarded.
-func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
+func TestThePolicyProtectsEveryFieldOfAMachinesSpec(t *testing.T) {
 	samples := map[string]string{
 		"metadata": `{labels: {new: label}}`, "taints": `[]`, "versions": `{kubelet: 9.9.9}`, "providerSpec": `{value: {a: b}}`,
 		"providerConfig": `{value: {a: b}}`, "configSource": `{configMap: {name: a, namespace: b, kubeletConfigKey: c}}`, "providerID": `other`,
 	}
 	machine := existing(t, merge(t, parse(goodMachine), `{spec: {providerID: one, providerSpec: null}}`))
 	for field := range specFields(t, "machines.cluster.k8s.io", "spec") {
-		t.Run("spec."+field+" of a Machine cannot change", func(t *testing.T) {
+		t.Run("an update that changes spec."+field+" of a Machine is refused", func(t *testing.T) {
 			sample, ok := samples[field]
 			if !ok {
 				t.Fatalf("spec.%s is new: guard it in policies/machine-spec.yaml and give a sample here", field)
@@ -150,7 +150,7 @@ func TestOnlyTheMetadataOfAMachineClassCanChange(t *testing.T) {
 		{"the labels of a MachineClass can change", "", `{metadata: {labels: {a: b}}}`, ``},
 		{"the provider of a MachineClass cannot change", "", `{provider: other}`, "a MachineClass cannot change (provider)"},
 		{"the providerSpec of a MachineClass cannot change", "", `{providerSpec: {cloudProviderSpec: {flavor: m1.large}}}`, "(providerSpec)"},
-		{"a field in the providerSpec of a MachineClass that the schema does not declare cannot change", "", `{providerSpec: {cloudProviderSpec: {novel: 2}}}`, "(providerSpec)"},
+		{"an undeclared field in the providerSpec of a MachineClass cannot change", "", `{providerSpec: {cloudProviderSpec: {novel: 2}}}`, "(providerSpec)"},
 		{"secretRef of a MachineClass cannot be removed", "", `{secretRef: null}`, "(secretRef)"},
 		{"credentialsSecretRef cannot be added to a MachineClass", "", `{credentialsSecretRef: {name: a}}`, "(credentialsSecretRef)"},
 		{"the node template of a MachineClass cannot change", "", `{nodeTemplate: {capacity: {cpu: "4"}}}`, "(nodeTemplate)"},
@@ -159,7 +159,7 @@ func TestOnlyTheMetadataOfAMachineClassCanChange(t *testing.T) {
 			expect(t, r.refusal, admin.Update(t.Context(), merge(t, class, r.over), client.DryRunAll))
 		})
 	}
-	t.Run("the finalizers of a MachineClass that is being deleted can be removed, and its provider cannot change (F-14, MC-6)", func(t *testing.T) {
+	t.Run("while a MachineClass is being deleted, its finalizers can be removed but its provider cannot change (F-14, MC-6)", func(t *testing.T) {
 		o := existing(t, merge(t, parse(goodClass), `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`))
 		expect(t, "a MachineClass cannot change (provider)", mergePatch(t.Context(), admin, o.DeepCopy(), `{"provider":"other","metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), admin, o, `{"metadata":{"finalizers":null}}`))

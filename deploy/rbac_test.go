@@ -12,6 +12,10 @@ const account = "system:serviceaccount:drover:drover"
 // Each row is a question that the test sends to the API server: VERB
 // RESOURCE[.GROUP][/SUBRESOURCE][:NAME] in NAMESPACE.
 func TestWhatTheRolesAllow(t *testing.T) {
+	who := map[string]string{
+		account: "drover's ServiceAccount", "group:system:bootstrappers:drover": "a server with a bootstrap token",
+		"system:serviceaccount:kube-system:machine-controller": "machine-controller's ServiceAccount",
+	}
 	for _, row := range []struct {
 		may            bool
 		what, in, user string
@@ -94,12 +98,27 @@ func TestWhatTheRolesAllow(t *testing.T) {
 		{false, "create certificatesigningrequests.certificates.k8s.io/nodeclient", "", "group:system:bootstrappers:drover"},
 		{false, "get nodes", "", "group:system:bootstrappers:drover"},
 	} {
-		t.Run(strings.TrimPrefix(row.user, "system:serviceaccount:")+" is "+map[bool]string{true: "allowed", false: "not allowed"}[row.may]+" to "+row.what+strings.TrimSuffix(" in namespace "+row.in, " in namespace "), func(t *testing.T) {
+		t.Run(who[row.user]+" is "+map[bool]string{true: "allowed", false: "not allowed"}[row.may]+" to "+strings.Replace(row.what, ":", " named ", 1)+where(row.what, row.in, row.may), func(t *testing.T) {
 			if got := allowed(t, row.user, row.what, row.in); got != row.may {
 				t.Errorf("%s may %s in %q: %v, want %v", row.user, row.what, row.in, got, row.may)
 			}
 		})
 	}
+}
+
+// where returns the end of the name of a subtest: the namespace of the question.
+func where(what, in string, may bool) string {
+	switch {
+	case what == "list secrets" && in == "", what == "list configmaps" && in == "":
+		return " in all namespaces"
+	case in == "":
+		return ""
+	case in == "anywhere" && may:
+		return " in every namespace"
+	case in == "anywhere":
+		return " in a namespace without a RoleBinding for drover"
+	}
+	return " in namespace " + in
 }
 
 func allowed(t *testing.T, user, what, in string) bool {

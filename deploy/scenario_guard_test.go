@@ -170,10 +170,10 @@ func guardedValues() []guardedValue {
 		{"changes status.conditions", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
 		{"sets status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
 		{"sets spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
-		{"changes spec.providerID and has the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
-		{"removes the finalizer for the server", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
-		{"removes the finalizer for the Node", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
-		{"removes the finalizer for the floating IP", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
+		{"changes spec.providerID and sets the annotation bypass-no-spec-mutation-requirement", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
+		{"removes the finalizer machine-delete-finalizer", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
+		{"removes the finalizer machine-node-delete-finalizer", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
+		{"removes the finalizer kubermatic.io/release-openstack-floating-ip", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
 		{"removes all finalizers", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
 		{"sets spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
 	}
@@ -264,7 +264,7 @@ func withKubectl(all []guardedValue, i int) []string {
 	return g.verbs()
 }
 
-func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
+func TestAnAuthorOfMachinesMayNotSetValuesReservedForDrover(t *testing.T) {
 	// p may update machines/status in the other author's namespace. This must not allow p anything in p's own namespace.
 	p, other := author(t), author(t)
 	p.trust(t, other.namespace)
@@ -283,7 +283,7 @@ func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
 	}
 }
 
-func TestAUserWhoMayUpdateMachinesStatusMaySetGuardedValues(t *testing.T) {
+func TestAUserWhoMayUpdateMachinesStatusMaySetValuesReservedForDrover(t *testing.T) {
 	p := operator(t)
 	all := guardedValues()
 	for i, g := range all {
@@ -315,7 +315,7 @@ func awaitGuards(t *testing.T, p person) {
 	}
 }
 
-// An author may change everything except guarded values, even in objects that drover has written to.
+// An author may change everything except values that are reserved for drover, even in objects that drover has written to.
 func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 	p := author(t)
 	byDrover := map[string]string{
@@ -328,7 +328,7 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 			"adds a label and an annotation":           `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
 			"pauses the object":                        `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
 			"sets the author's own finalizer":          `{metadata: {finalizers: [example.com/own]}}`,
-			"omits the values that drover has written": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
+			"omits all values that drover has written": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
 		} {
 			for _, verb := range []string{"update", "patch", "replace"} {
 				t.Run(fmt.Sprintf("%s: an author's %s request that %s is allowed (F-5)", kind, verb, name), func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 				})
 			}
 		}
-		t.Run("an author may create a "+kind+" without guarded values (F-5)", func(t *testing.T) {
+		t.Run("an author may create a "+kind+" without values that are reserved for drover (F-5)", func(t *testing.T) {
 			expect(t, "", guardedValue{kind: kind}.write(t, p, "create", o))
 		})
 		if kind == "Machine" {
@@ -359,7 +359,7 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 }
 
 // The policies must name every guarded finalizer and annotation, and must guard every field of a Machine's status.
-func TestTheGuardPoliciesCoverEveryGuardedFinalizerAnnotationAndStatusField(t *testing.T) {
+func TestThePoliciesCoverEveryFinalizerAnnotationAndStatusFieldReservedForDrover(t *testing.T) {
 	for file, keys := range map[string][]string{
 		"guard-machines.yaml": append([]string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}, v1alpha1.GuardedAnnotations...),
 		"guard-groups.yaml":   v1alpha1.GuardedAnnotations,
@@ -404,8 +404,8 @@ func TestTheGuardPoliciesCoverEveryGuardedFinalizerAnnotationAndStatusField(t *t
 
 // drover compares the stored policies with the shipped ones. Fields that the API server has set to defaults must not count as a
 // difference.
-func TestDroverRecognizesTheInstalledGuardPolicies(t *testing.T) {
-	t.Run("drover's periodic check finds that the installed guard policies are in force (F-5)", func(t *testing.T) {
+func TestDroverRecognizesItsInstalledAdmissionPolicies(t *testing.T) {
+	t.Run("drover's periodic check finds that its installed admission policies are in force (F-5)", func(t *testing.T) {
 		drover := person{namespace: "drover"}
 		drover.login(t, account)
 		now := clocktesting.NewFakeClock(time.Now())

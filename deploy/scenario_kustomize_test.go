@@ -108,7 +108,7 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 			got[port.Port.String()] = rule.From
 		}
 	}
-	t.Run("the policy names every port of drover's container, and opens only the health port to all clients (F-14)", func(t *testing.T) {
+	t.Run("the NetworkPolicy names every port of drover's container, and opens only the health port to all clients (F-14)", func(t *testing.T) {
 		for _, port := range drover.Spec.Template.Spec.Containers[0].Ports {
 			from, named := got[port.Name]
 			if !named {
@@ -123,7 +123,7 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 			t.Errorf("port %s is not one of the container's", name)
 		}
 	})
-	t.Run("the policy's selectors match the pods of drover and of the shipped autoscaler (F-14)", func(t *testing.T) {
+	t.Run("the NetworkPolicy's selectors match the pods of drover and of the shipped autoscaler (F-14)", func(t *testing.T) {
 		for name, pair := range map[string]struct {
 			selector *metav1.LabelSelector
 			labels   map[string]string
@@ -154,7 +154,7 @@ func decode(t *testing.T, file string, document int, into any) {
 }
 
 // The example Deployment must have exactly the flags in the file flags, and the cloud config in the file cloud-config.yaml.
-func TestTheAutoscalersDeploymentHasTheFlagsAndTheCloudConfigFromTheirFiles(t *testing.T) {
+func TestTheAutoscalersManifestHasTheFlagsAndTheCloudConfigOfTheFilesBesideIt(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestTheAdmissionPolicyCanCheckAHugeTemplate(t *testing.T) {
 }
 
 // docs/api.md describes what happens when a manifest has fields that another API server set.
-func TestApplyingAManifestThatWasExportedFromAnotherServer(t *testing.T) {
+func TestApplyingAManifestThatWasExportedFromAnotherAPIServer(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name, keeps, how string

@@ -44,13 +44,13 @@ func kubectl(t *testing.T, args ...string) string {
 }
 
 // The documents are manifests as users write them. One of them was exported and has the fields that an API server sets.
-func TestManifestsAreReadBackAsTheyWereWritten(t *testing.T) {
+func TestTheAPIServerStoresManifestsUnchanged(t *testing.T) {
 	examples, err := filepath.Glob("examples/*.yaml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range append(examples, "testdata/nodes.yaml", "testdata/exported.yaml") {
-		t.Run(filepath.Base(file)+" is read back as it was written", func(t *testing.T) {
+		t.Run("the object in "+filepath.Base(file)+" is the same when it is read back", func(t *testing.T) {
 			written := read(t, file)
 			ns := namespace(t, admin)
 			written.SetNamespace(ns)
@@ -112,7 +112,7 @@ func temp(t *testing.T, objects ...*unstructured.Unstructured) string {
 }
 
 // A manifest without replicas never changes the size that another client has set, whichever way it is applied.
-func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
+func TestApplyingAManifestWithoutReplicasKeepsTheSize(t *testing.T) {
 	for name, flags := range map[string][]string{"client-side": {"--server-side=false"}, "server-side": {"--server-side", "--field-manager=git"}} {
 		for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 			t.Run("the size of a "+kind+" stays after a "+name+" apply of a manifest without replicas (MC-1)", func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 	}
 }
 
-func TestTheScaleSubresourceShowsSizesAndSelector(t *testing.T) {
+func TestTheScaleSubresourceOfDeploymentsAndSets(t *testing.T) {
 	for kind, plural := range map[string]string{"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"} {
 		t.Run("a "+kind+"'s size can be read and changed through /scale (MC-4)", func(t *testing.T) {
 			o := existing(t, parse(goodObjects[kind]))
@@ -176,7 +176,7 @@ func TestStrictValidationOfUnknownFields(t *testing.T) {
 	}
 }
 
-func TestKubectlGetShowsThePrinterColumns(t *testing.T) {
+func TestKubectlGetShowsThePrinterColumnsOfDroversKinds(t *testing.T) {
 	ns := namespace(t, admin)
 	machine := merge(t, parse(goodMachine), `{spec: {providerID: "openstack:///42"}, status: {providerStatus: {zone: dbl7}, phase: Running, errorReason: Unknown, nodeRef: {name: good-node}, addresses: [{type: InternalIP, address: 10.0.0.9}]}}`)
 	deployment := merge(t, parse(goodDeployment), `{metadata: {annotations: {cluster.k8s.io/cluster-api-autoscaler-node-group-min-size: "3", cluster.k8s.io/cluster-api-autoscaler-node-group-max-size: "11"}}}`)
@@ -276,7 +276,7 @@ func lastRow(table string) string {
 	return strings.Join(strings.Fields(rows[len(rows)-1]), " ")
 }
 
-func TestKubectlExplainDescribesTheFields(t *testing.T) {
+func TestKubectlExplainDescribesTheFieldsOfDroversKinds(t *testing.T) {
 	for path, want := range map[string]string{
 		"machinedeployment.spec.replicas":                                                  "nil means that the writer",
 		"machine.spec.providerSpec.value.cloudProviderSpec.flavor":                         "Flavor of the server",
@@ -312,7 +312,7 @@ func TestApplyingTheManifestsAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestReadingManifestsFromAMissingFolderIsAnError(t *testing.T) {
+func TestReadingManifestsFromAMissingFolderReturnsAnError(t *testing.T) {
 	if _, err := deploy.Objects("crd"); err == nil || !strings.Contains(err.Error(), `no folder "crd"`) {
 		t.Errorf("reading a missing folder: %v", err)
 	}

@@ -38,13 +38,13 @@ func TestCommandsOfTheDocumentationWork(t *testing.T) {
 		{"docs/safety.md#end-confirmation", "annotated"},
 		{"docs/safety.md#orphan-report", "text of report"},
 	} {
-		t.Run("the command of "+tt.block+" succeeds", func(t *testing.T) {
+		t.Run("the command in "+tt.block+" succeeds", func(t *testing.T) {
 			if out := shell.Run(t, tt.block); !strings.Contains(out, tt.prints) {
 				t.Errorf("it printed %q, want %q", out, tt.prints)
 			}
 		})
 	}
-	t.Run("the command of docs/security.md#may-write-status answers no, because an author of Machines may not write statuses", func(t *testing.T) {
+	t.Run("the command in docs/security.md#may-write-status prints no, because an author may not write statuses of Machines", func(t *testing.T) {
 		if out, err := shell.Try(t.Context(), "docs/security.md#may-write-status"); err == nil || !strings.HasPrefix(out, "no") {
 			t.Errorf("an author may write statuses: %q, %v", out, err)
 		}

@@ -77,7 +77,7 @@ func TestWhichUpdatesNeedARoleBindingForMachinesStatus(t *testing.T) {
 				d.Finalizers = append(d.Finalizers, "kubermatic.io/cleanup-operating-system-configs")
 			})
 		}, false, ""},
-		{"machine-controller's update of a deployment's revision", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a deployment's revision annotation", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, "machinedeployment.clusters.k8s.io/revision", "1")
 			})
@@ -88,10 +88,10 @@ func TestWhichUpdatesNeedARoleBindingForMachinesStatus(t *testing.T) {
 		{"machine-controller's update of a set's status", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Status.Replicas = 5 })
 		}, true, "the status cannot be set"},
-		{"machine-controller's update of a Machine's annotation", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of an unprotected annotation of a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, "n", "m") })
 		}, false, ""},
-		{"machine-controller's update of a Machine's error", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update of a Machine's status.errorReason", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Status.ErrorReason = text("CreateError") })
 		}, false, "status.errorReason cannot be set"},
 		{"machine-controller's update that removes its finalizer from a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -100,7 +100,7 @@ func TestWhichUpdatesNeedARoleBindingForMachinesStatus(t *testing.T) {
 		{"machine-controller's update that sets the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Spec.ProviderID = text("openstack:///1") })
 		}, false, "spec.providerID cannot be set"},
-		{"machine-controller's update that records the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller's update that annotates a new Machine with its floating IP", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, "kubermatic.io/release-openstack-floating-ip", "1")
 			})
@@ -160,7 +160,7 @@ func TestWhatTheShippedBindingForMachineControllerAllows(t *testing.T) {
 			return allowed(t, user, "update machines.cluster.k8s.io/status", "anywhere")
 		})
 	})
-	t.Run("the binding does not allow other accounts to update machines/status, or machine-controller to update Machines (F-5)", func(t *testing.T) {
+	t.Run("other accounts may not update machines/status, and machine-controller may not update Machines (F-5)", func(t *testing.T) {
 		if allowed(t, "system:serviceaccount:kube-system:other", "update machines.cluster.k8s.io/status", "anywhere") ||
 			allowed(t, user, "update machines.cluster.k8s.io", "anywhere") {
 			t.Error("the binding allows too much")

@@ -23,7 +23,7 @@ func scaled(ctx context.Context, c client.Client, o *unstructured.Unstructured, 
 	return c.SubResource("scale").Update(ctx, o, client.WithSubResourceBody(scale))
 }
 
-func TestSizesBeyondTheMaximumAreRefused(t *testing.T) {
+func TestTheMaximumSizeOfDeploymentsAndSets(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		o := existing(t, parse(goodObjects[kind]))
 		const refusal = "should be less than or equal to 100000"

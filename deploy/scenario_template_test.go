@@ -51,11 +51,11 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"an unsupported operating system in providerConfig is refused (F-34)", inSpec + `{providerSpec: null, providerConfig: {value: {cloudProvider: openstack, operatingSystem: centos}}}}}}`, "operatingSystem is 'centos'"},
 	{"an unsupported operating system is accepted in an object with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 	{"an unsupported operating system is accepted in an object with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"an unsupported operating system is accepted in a template for another Machine controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system is accepted in a template with the label of another Machine controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 	{"an unsupported operating system is accepted in an object with a controlling ownerReference", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 }
 
-func TestWhichTemplatesAndMachinesThePolicyAccepts(t *testing.T) {
+func TestWhichTemplatesAndMachinesTheAdmissionPolicyAccepts(t *testing.T) {
 	ns := namespace(t, admin)
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		for _, r := range templateRules {
@@ -70,7 +70,7 @@ func TestWhichTemplatesAndMachinesThePolicyAccepts(t *testing.T) {
 		{"a Machine with an empty kubelet version is refused (F-34)", "Machine", `{spec: {versions: {kubelet: ""}}}`, "spec.versions.kubelet is ''"},
 		{"a Machine with an unsupported operating system is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
 		{"a Machine with an invalid value of a node label is refused (F-34)", "Machine", `{spec: {metadata: {labels: {a: b c}}}}`, "spec.metadata.labels has the value 'b c' for 'a'"},
-		{"a Machine of another controller is accepted even with an unsupported operating system", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
+		{"a Machine with the label of another Machine controller is accepted even with an unsupported operating system", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodMachine), r.over)
@@ -94,11 +94,11 @@ func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 		}
 		for _, r := range []struct{ name, over, refusal string }{
 			{"a change of the size is accepted (F-34)", `{spec: {replicas: 7}}`, ``},
-			{"new labels, annotations and finalizers in metadata are accepted (F-34)", `{metadata: {labels: {n: m}, annotations: {o: p}, finalizers: [drover.example/hold]}}`, ``},
+			{"new labels, annotations and finalizers of the object itself are accepted (F-34)", `{metadata: {labels: {n: m}, annotations: {o: p}, finalizers: [drover.example/hold]}}`, ``},
 			{"a change of the flavor is accepted (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
 			{"a correction of one invalid part is accepted although other parts stay invalid (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
 			{"a change to another unsupported operating system is refused (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
-			{"a new valid node label is refused while a stored node label stays invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
+			{"a valid new node label is refused while another, stored node label is invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
 		} {
 			t.Run(kind+" with a stored invalid template: "+r.name, func(t *testing.T) {
 				expect(t, r.refusal, admin.Update(t.Context(), merge(t, o, r.over), client.DryRunAll))

@@ -55,7 +55,7 @@ func TestThePolicyThatProtectsCRDsNamesEveryCRD(t *testing.T) {
 // Every deletion here is a dry run, because other tests need the CRDs.
 func TestAnAdmissionPolicyRefusesToDeleteCRDs(t *testing.T) {
 	for _, name := range kinds.Names {
-		t.Run("kubectl delete crd "+name+" is refused with the command that allows the deletion (F-42)", func(t *testing.T) {
+		t.Run("kubectl delete crd "+name+" is refused, and the error contains the command that allows the deletion (F-42)", func(t *testing.T) {
 			out, err := cluster.Kubectl(t.Context(), "delete", "crd", name, "--dry-run=server")
 			if err == nil {
 				t.Fatalf("it was admitted: %s", out)

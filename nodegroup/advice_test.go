@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestOneReplicaRecordsWarningsAsEvents(t *testing.T) {
+func TestOneReplicaOfDroverRecordsWarningsAsEvents(t *testing.T) {
 	start := func(t *testing.T, elected chan struct{}) *bench {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
@@ -45,7 +45,7 @@ func TestOneReplicaRecordsWarningsAsEvents(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	})
-	t.Run("when a deployment gets a second problem, only the second problem is recorded", func(t *testing.T) {
+	t.Run("when a deployment gets a second problem, only an Event about the second problem is recorded", func(t *testing.T) {
 		b := start(t, nil)
 		b.groups.advisor.advise(b.groups.store.published())
 		drain(b.recorder)

@@ -95,7 +95,7 @@ func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) str
 	return strings.Join(wrong, "; ")
 }
 
-func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
+func TestTheAnswersAboutAGroupAgreeAfterARemoval(t *testing.T) {
 	for name, removed := range map[string]func(p *pools.Pool, real membership.Node) membership.Node{
 		"the answers of both drover processes agree after the removal of a node (CA-C76, MCM-101, CA-C37)": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
 		"the answers of both drover processes agree after the removal of a failed Machine (CA-C76, MCM-101, CA-C37)": func(p *pools.Pool, _ membership.Node) membership.Node {

@@ -192,7 +192,7 @@ func TestTheControllersCarryOutTheAutoscalersCalls(t *testing.T) {
 			t.Errorf("machines %v are left, want %v", left, want)
 		}
 	})
-	t.Run("DecreaseTargetSize causes the deletion of as many Machines without a node as it takes from the size (CA-C88)", func(t *testing.T) {
+	t.Run("DecreaseTargetSize lowers the size, and the same number of Machines without a node is deleted (CA-C88)", func(t *testing.T) {
 		if err := h.groups.IncreaseSize(t.Context(), id, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestTheControllersCarryOutTheAutoscalersCalls(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("when a user has deleted a Machine and its replacement has joined, DeleteNodes of the deleted Machine removes no other (CA-C68)", func(t *testing.T) {
+	t.Run("after a user deleted a Machine and its replacement joined, DeleteNodes of the deleted one removes no other Machine (CA-C68)", func(t *testing.T) {
 		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
 		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
 		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {

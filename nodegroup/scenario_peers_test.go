@@ -157,7 +157,7 @@ func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ..
 	return s.Client.Patch(ctx, o, p, opts...)
 }
 
-func TestTwoReplicasIncreaseAGroupAtTheSameTime(t *testing.T) {
+func TestTwoReplicasOfDroverIncreaseAGroupAtTheSameTime(t *testing.T) {
 	t.Run("each delta counts once, even when writes of both replicas and of a user conflict (CAPI-5, MCM-92)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
@@ -195,9 +195,9 @@ func TestTwoReplicasIncreaseAGroupAtTheSameTime(t *testing.T) {
 	})
 }
 
-// TestTheShownStateOfAMachineFollowsItsLife follows a Machine from creation to deletion on one replica. A second replica, restarted at
+// TestTheStateOfAMachineThatTheAutoscalerSees follows a Machine from creation to deletion on one replica. A second replica, restarted at
 // each step, must show the same.
-func TestTheShownStateOfAMachineFollowsItsLife(t *testing.T) {
+func TestTheStateOfAMachineThatTheAutoscalerSees(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 0, 5)
 	b := newBench(t, w)
@@ -281,7 +281,7 @@ func TestGroupsWhoseNamesBeginWithTheSameText(t *testing.T) {
 }
 
 func TestDeleteNodesAndIncreaseSizeOfOneGroup(t *testing.T) {
-	t.Run("the named Machine is removed although the group grows, and a placeholder represents the new Machine (MCM-97)", func(t *testing.T) {
+	t.Run("the Machine that DeleteNodes names is removed although the group grows, and a placeholder represents the new one (MCM-97)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		_, n := p.Node("a-1")

@@ -134,9 +134,9 @@ func TestEachCallOfTheAutoscalerMakesAtMostOneWrite(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"IncreaseSize makes one write and does not wait (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
-		{"DeleteNodes makes one write and does not wait", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
-		{"DecreaseTargetSize makes one write and does not wait", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
+		{"IncreaseSize makes one write and returns without waiting (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
+		{"DeleteNodes makes one write and returns without waiting", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
+		{"DecreaseTargetSize makes one write and returns without waiting", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patches, gets := b.patches.Load(), b.gets.Load()

@@ -71,7 +71,7 @@ var deleteCalls = []call{
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
 	{name: "a node whose Machine a user is deleting is listed for removal, so that the Machine is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
-	{name: "a Machine that a user is deleting is replaced in spite of a call for its node when the size is the minimum (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
+	{name: "when the size is the minimum, a Machine that a user is deleting is replaced even after a call for its node (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
 	{name: "a call for a node whose Machine a user is deleting removes no other node when the replacement has registered (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
@@ -86,7 +86,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
 		}},
-	{name: "the removal of a node does not lower the size again when kubectl scale has lowered it and the set would delete that node next", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "after kubectl scale has lowered the size, the removal of the node that the set deletes next does not lower it again", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
@@ -94,7 +94,7 @@ var deleteCalls = []call{
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
 	{name: "the removal of an old node does not lower the size once a rollout has replaced all nodes (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "when a call names two nodes, a node that the cache lacks does not count as the replacement of the other, whose Machine a user is deleting (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "a named node that the cache lacks does not count as the replacement of another named node whose Machine a user deletes (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
@@ -247,7 +247,7 @@ func TestAnswersRightAfterDeleteNodes(t *testing.T) {
 	})
 }
 
-func TestDeleteNodesForAMachineThatAUserDeletesAlsoRemovesItsUnregisteredReplacementButNoWorkingNode(t *testing.T) {
+func TestDeleteNodesForAMachineThatAUserDeletesAlsoRemovesItsUnregisteredReplacement(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, works := p.Node("a-1")

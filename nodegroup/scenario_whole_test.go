@@ -21,7 +21,7 @@ import (
 )
 
 func TestNodeGroupsAreListedInTheSameOrder(t *testing.T) {
-	t.Run("the list is sorted by id at every Refresh and on every replica (CA-C22)", func(t *testing.T) {
+	t.Run("the list is sorted by id after every Refresh and on every replica of drover (CA-C22)", func(t *testing.T) {
 		w := pools.NewWorld()
 		names := rand.Perm(30)
 		for _, n := range names {
@@ -103,7 +103,7 @@ func TestAPermanentFailureIsShownAtOnce(t *testing.T) {
 		fault.CodeIPPoolExhausted, fault.CodeAddressesExhausted, fault.CodeZoneUnavailable, fault.CodeNoValidHost, fault.CodeServerGroupFull,
 		fault.CodeFlavorNotFound, fault.CodeImageNotFound, fault.CodeNetworkNotFound, fault.CodeInvalidSpec, fault.CodeUserDataTooLarge,
 	} {
-		t.Run("a failure with code "+string(code)+" is shown as soon as the Machine's status has it (CA-C46)", func(t *testing.T) {
+		t.Run("a failure with code "+string(code)+" is shown to the autoscaler as soon as the Machine's status has it (CA-C46)", func(t *testing.T) {
 			next := m.DeepCopy()
 			next.CreationTimestamp = metav1.NewTime(b.clock.Now())
 			pools.Failed(code, "it cannot be")(next)

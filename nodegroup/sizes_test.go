@@ -33,7 +33,7 @@ func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	return first, second
 }
 
-func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
+func TestAReplicaOfDroverWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 	grown := func(t *testing.T) (p *pools.Pool, first, second *bench) {
 		w := pools.NewWorld()
 		p = w.Pool("a", 3, 0, 10)
@@ -76,7 +76,7 @@ func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 			t.Errorf("%d lists were made", got)
 		}
 	})
-	t.Run("after a failover, an increase that the autoscaler decided on the old size is refused, and the next one is accepted (CA-C62)", func(t *testing.T) {
+	t.Run("after a failover, an increase that the autoscaler based on the old size is refused, and the next one is accepted (CA-C62)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 2), model.Unavailable)
 		first.expect(p, 5)
@@ -84,7 +84,7 @@ func TestAReplicaWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 6)
 	})
-	t.Run("after a failover, parallel increases of two groups that the autoscaler decided on the old sizes are refused (CA-C62)", func(t *testing.T) {
+	t.Run("after a failover, parallel increases of two groups that the autoscaler based on the old sizes are refused (CA-C62)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := pools.NewWorld()
 			p, other := w.Pool("a", 3, 0, 10), w.Pool("b", 3, 0, 10)

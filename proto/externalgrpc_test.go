@@ -160,8 +160,8 @@ func embedded(number protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), body)
 }
 
-func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
-	t.Run("a pod that a client of release 1.25 sends as an embedded message can be read from the bytes (CA-C10)", func(t *testing.T) {
+func TestMessagesToAndFromOlderReleasesOfClusterAutoscaler(t *testing.T) {
+	t.Run("a pod that release 1.25 sends as an embedded message can be read from the bytes field (CA-C10)", func(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
 		body, err := pod.Marshal()
 		if err != nil {
@@ -179,7 +179,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s/%s", got.Namespace, got.Name)
 		}
 	})
-	t.Run("a time that a client of release 1.25 sends is read as a timestamp (CA-C10)", func(t *testing.T) {
+	t.Run("a node's start time that release 1.25 sends is read as a timestamp (CA-C10)", func(t *testing.T) {
 		at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 		sent := metav1.NewTime(at)
 		body, err := sent.Marshal()
@@ -194,7 +194,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s, sent %s", got, at)
 		}
 	})
-	t.Run("a duration that a client of release 1.29 sends is read as nanoseconds (CA-C10)", func(t *testing.T) {
+	t.Run("a duration that release 1.29 sends as an embedded message is read as nanoseconds (CA-C10)", func(t *testing.T) {
 		d := metav1.Duration{Duration: 15 * time.Minute}
 		body, err := d.Marshal()
 		if err != nil {

@@ -22,7 +22,7 @@ func TestWhichVersionAndCommitDroverShows(t *testing.T) {
 		{"a release shows the version and the commit that the linker has set", "v1.2.3", "4567def", built("v0.0.0-2026", revision), "drover v1.2.3 (commit 4567def, go1.26.0)"},
 		{"drover from go install shows the installed version and an unknown commit", "", "", built("v1.2.3"), "drover v1.2.3 (commit unknown, go1.26.0)"},
 		{"drover from go build in the repository shows the module's version and the commit", "", "", built("v1.2.4-0.2026", revision), "drover v1.2.4-0.2026 (commit 0123abc, go1.26.0)"},
-		{"drover from go build with changed files shows the commit with the suffix -dirty", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
+		{"drover from go build with uncommitted changes shows the commit with the suffix -dirty", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
 		{"drover without build information shows the version devel and an unknown commit", "", "", built(""), "drover devel (commit unknown, go1.26.0)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -34,13 +34,13 @@ func TestWhenDroverMakesANewCertificateAuthority(t *testing.T) {
 		want string
 	}{
 		{"a new authority is made when none exists", nil, at(0), "there is no valid authority"},
-		{"no new authority is made while the only authority is new", []authority{first}, at(0), ""},
+		{"no new authority is made right after the only authority was made", []authority{first}, at(0), ""},
 		{"no new authority is made while the only authority has more than a third of its life left", []authority{first}, at(9.99), ""},
-		{"a new authority is made when the only authority has a third of its life left", []authority{first}, at(10), "two thirds of the authority's life are over"},
-		{"no new authority is made when a newer authority exists beside an old authority", []authority{second, first}, at(12), ""},
+		{"a new authority is made when exactly a third of the life of the only authority is left", []authority{first}, at(10), "two thirds of the authority's life are over"},
+		{"no new authority is made when the old authority already has a successor", []authority{second, first}, at(12), ""},
 		{"a new authority is made when the only authority has expired", []authority{first}, at(15.01), "there is no valid authority"},
-		{"a new authority is made when the only authority becomes valid only in a year", []authority{made(t, 1)}, at(0), "there is no valid authority"},
-		{"a new authority is made when the only authority has no key", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
+		{"a new authority is made when the only authority is not valid before next year", []authority{made(t, 1)}, at(0), "there is no valid authority"},
+		{"a new authority is made when the private key of the only authority is missing", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := authorityDue(living(tc.all, tc.now), tc.now); got != tc.want {
@@ -62,7 +62,7 @@ func TestWhichCertificateAuthoritySignsCertificates(t *testing.T) {
 		{"the older of two authorities signs until the younger has been trusted for 395 days", []authority{first, second}, at(11), first},
 		{"the younger of two authorities signs once it has been trusted for 395 days", []authority{second, first}, at(11.1), second},
 		{"the younger of two authorities signs at once when the new certificate would outlive the older authority", []authority{first, late}, at(13), late},
-		{"the authority with a key signs, not a younger authority without a key", []authority{first, withoutKey(second)}, at(12), first},
+		{"an older authority with a private key signs when the younger authority has no private key", []authority{first, withoutKey(second)}, at(12), first},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := signer(living(tc.all, tc.now), tc.now); !got.cert.Equal(tc.want.cert) {
@@ -96,7 +96,7 @@ func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 		{"a certificate with more than a third of its life left is not due", server, cert, []authority{other, first}, at(0.66), ""},
 		{"a certificate with less than a third of its life left is due", server, cert, []authority{first}, at(0.67), "two thirds of its life are over"},
 		{"a certificate that no trusted authority has signed is due", server, cert, []authority{other}, at(0), "no trusted authority has signed it"},
-		{"a client certificate is due when a server certificate is stored in its place", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
+		{"a client certificate is due when the Secret contains a server certificate in its place", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
 		{"a certificate that is not valid yet is due", server, cert, []authority{first}, at(-1), "it is not valid yet"},
 		{"a certificate that lacks a wanted name is due", more, cert, []authority{first}, at(0), "it lacks the name drover.example"},
 		{"a certificate whose common name is not the wanted name is due", renamed, cert, []authority{first}, at(0), "its name is not drover.example"},

@@ -155,7 +155,7 @@ func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 	})
 }
 
-func TestSecretsThatWereChangedByOthers(t *testing.T) {
+func TestHowDroverHandlesCertificateSecretsThatOthersHaveChanged(t *testing.T) {
 	holding := func(name types.NamespacedName, data map[string][]byte) func(*world) {
 		return func(w *world) {
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: data}
@@ -197,13 +197,13 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 		{"all certificates are created again after drover's own Secret was deleted", remove(own), "", false},
 		{"both Secrets are created again after their deletion", remove(own, autoscalers), "", false},
 		{"drover's server certificate is created again when it is missing from drover's own Secret", change(own, "tls.crt", ""), "", true},
-		{"drover's server certificate is replaced when its key is garbage", change(own, "tls.key", "garbage"), "", true},
-		{"certificate authorities that are missing from the autoscaler's Secret are restored", change(autoscalers, "ca.crt", ""), "", true},
-		{"a garbled certificate in the autoscaler's Secret is replaced", change(autoscalers, "tls.crt", "garbage"), "", true},
-		{"drover's own Secret is refused when the key of the certificate authority is missing", change(own, "ca.key", ""), "drover/drover-grpc: no key in ca.key belongs to a certificate in ca.crt; delete the Secret", true},
-		{"drover's own Secret is refused when the certificate of the certificate authority is garbled", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
-		{"drover's own Secret is refused when the key of the certificate authority cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
-		{"drover's own Secret is refused when the certificate of the certificate authority cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
+		{"drover's server certificate is replaced when its key is not in PEM format", change(own, "tls.key", "garbage"), "", true},
+		{"the CA certificates are restored when they are missing from the autoscaler's Secret", change(autoscalers, "ca.crt", ""), "", true},
+		{"the certificate in the autoscaler's Secret is replaced when it is not in PEM format", change(autoscalers, "tls.crt", "garbage"), "", true},
+		{"drover's own Secret is refused when the CA's private key is missing", change(own, "ca.key", ""), "drover/drover-grpc: no key in ca.key belongs to a certificate in ca.crt; delete the Secret", true},
+		{"drover's own Secret is refused when the CA's certificate is not in PEM format", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
+		{"drover's own Secret is refused when the PEM block of the CA's private key contains no key", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
+		{"drover's own Secret is refused when the PEM block of the CA's certificate contains no certificate", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
 		{"another program's Secret that has the name of drover's own Secret is refused", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc was not made by drover", true},
 		{"another program's Secret that has the name of the autoscaler's Secret is refused", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover was not made by drover", true},
 		{"an empty Secret that has the name of the autoscaler's Secret is filled", holding(autoscalers, nil), "", true},
@@ -243,7 +243,7 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 	}
 }
 
-func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
+func TestConflictsWhenAReplicaWritesTheCertificateSecrets(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// there reports whether the Secrets exist before the test.
@@ -293,7 +293,7 @@ func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a replica returns an error with the number of conflicts when every write conflicts", func(t *testing.T) {
+	t.Run("a replica returns an error that states the number of conflicts when each of its writes conflicts", func(t *testing.T) {
 		w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				return apierrors.NewAlreadyExists(corev1.Resource("secrets"), own.Name)
@@ -305,7 +305,7 @@ func TestConflictsWhenAReplicaWritesTheSecrets(t *testing.T) {
 	})
 }
 
-func TestDroverServesTheCertificateThatItReadLastWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestDroverServesItsLastKnownCertificateWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	refused := errors.New("refused")
 	var away error
 	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

@@ -22,7 +22,7 @@ func objectMeta(name types.NamespacedName) metav1.ObjectMeta {
 
 // Replicas start at the same time, under the RBAC roles that drover has in the control cluster when the Nodes are in
 // another cluster.
-func TestReplicasThatStartAtTheSameTime(t *testing.T) {
+func TestCertificatesOfReplicasThatStartAtTheSameTime(t *testing.T) {
 	cluster := kube.ForTest(t, kube.Options{})
 	admin, err := client.New(cluster.Config, client.Options{})
 	if err != nil {

@@ -37,7 +37,7 @@ func TestWhichCloudIsUsedForAMachine(t *testing.T) {
 	}{
 		"the default cloud is used for a Machine that names no cloud":                                                  {want: first},
 		"the cloud that the Machine's own providerSpec names is used":                                                  {value: `{"cloudProvider":"memory"}`, want: second},
-		"the cloud in the Machine's providerSpec is used even when the key is CloudProvider instead of cloudProvider":  {value: `{"CloudProvider":"memory"}`, want: second},
+		"the cloud in the Machine's providerSpec is used even when the key is spelled CloudProvider":                   {value: `{"CloudProvider":"memory"}`, want: second},
 		"the cloud that the Machine's MachineClass names is used":                                                      {class: "boxes", want: second},
 		"the cloud in the providerSpec of a MachineClass in another namespace is used":                                 {class: "document", namespace: "other", want: second},
 		"the default cloud is used when the Machine's MachineClass is missing":                                         {class: "gone", want: first},
@@ -45,7 +45,7 @@ func TestWhichCloudIsUsedForAMachine(t *testing.T) {
 		"the default cloud is used when cloudProvider in the Machine's providerSpec is not text":                       {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
 		"OpenStack is used for a Machine with an OpenStack provider ID although its spec names another cloud":          {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},
 		"the in-memory cloud is used for a Machine with a provider ID of that cloud although its spec names OpenStack": {value: `{"cloudProvider":"openstack"}`, providerID: "memory://cellar#7", want: second},
-		"the cloud in the spec is used when the Machine's provider ID belongs to an unknown cloud":                     {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
+		"the cloud that the Machine's providerSpec names is used when its provider ID belongs to an unknown cloud":     {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}

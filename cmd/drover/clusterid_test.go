@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func TestClusterIDIsWrittenOnce(t *testing.T) {
+func TestWhichClusterIDDroverUsesAndStores(t *testing.T) {
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid-of-kube-system"}}
 	stored := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: clusterIDConfigMap}, Data: data}
@@ -25,11 +25,11 @@ func TestClusterIDIsWrittenOnce(t *testing.T) {
 		wantErr string
 	}{
 		{"the first start without the flag --cluster-id stores the UID of the namespace kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
-		{"the first start with --cluster-id stores the ID in the flag", []client.Object{system}, "prod", "prod", ""},
+		{"the first start with --cluster-id stores the value of the flag", []client.Object{system}, "prod", "prod", ""},
 		{"a later start without --cluster-id uses the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
 		{"a later start accepts a --cluster-id that equals the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "prod", "prod", ""},
-		{"a --cluster-id that differs from the stored ID is refused", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
-		{"a stored ConfigMap that lacks the ID is refused", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},
+		{"a later start is refused when --cluster-id differs from the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
+		{"a start is refused when the stored ConfigMap lacks the cluster ID", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},
 		{"the first start fails when the namespace kube-system is missing", nil, "", "", "reading namespace kube-system"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

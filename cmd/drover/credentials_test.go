@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-func TestDroverReadsTheCredentialsOfTheConfiguredCloud(t *testing.T) {
+func TestHowDroverReadsTheCredentialsOfTheCloud(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -58,7 +58,7 @@ func TestDroverReadsTheCredentialsOfTheConfiguredCloud(t *testing.T) {
 	}
 }
 
-func TestAConfiguredCloudWithoutAUserIsReportedInTheLog(t *testing.T) {
+func TestOnlyAConfiguredCloudWithoutAUserIsReportedInTheLog(t *testing.T) {
 	for _, tt := range []struct {
 		name, file  string
 		credentials client.Credentials
@@ -66,7 +66,7 @@ func TestAConfiguredCloudWithoutAUserIsReportedInTheLog(t *testing.T) {
 	}{
 		{"a cloud with a user is not reported", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a", Username: "u"}, false},
 		{"a cloud with an application credential is not reported", "clouds.yaml", client.Credentials{ApplicationCredentialID: "i", ApplicationCredentialSecret: "s"}, false},
-		{"a cloud with an endpoint and no user is reported", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a"}, true},
+		{"a cloud with a Keystone endpoint but without a user is reported", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a"}, true},
 		{"nothing is reported when no cloud is configured", "", client.Credentials{}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte,
 func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
 func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
 
-func TestWhenALeaseIsFresh(t *testing.T) {
+func TestWhenTheLeaderLeaseIsFreshEnoughToCreateCloudResources(t *testing.T) {
 	ours, released := resourcelock.LeaderElectionRecord{HolderIdentity: "us"}, resourcelock.LeaderElectionRecord{}
 	renew := func(l *lease) { _ = l.Update(context.Background(), ours) }
 	for _, tt := range []struct {
@@ -47,11 +47,11 @@ func TestWhenALeaseIsFresh(t *testing.T) {
 	}{
 		{"a lease that was never taken is not fresh", func(*lease, *lock) {}, false},
 		{"a lease that was just created is fresh", func(l *lease, _ *lock) { _ = l.Create(context.Background(), ours) }, true},
-		{"a renewed lease is fresh for half of the lease duration", func(l *lease, k *lock) {
+		{"a lease is fresh until half of the lease duration has passed since its renewal", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 		}, true},
-		{"a renewed lease is not fresh after half of the lease duration", func(l *lease, k *lock) {
+		{"a lease is not fresh when more than half of the lease duration has passed since its renewal", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh + time.Nanosecond))
 		}, false},
@@ -65,12 +65,12 @@ func TestWhenALeaseIsFresh(t *testing.T) {
 			k.err, k.takes = errors.New("conflict"), time.Second
 			renew(l)
 		}, false},
-		{"a lease is not fresh when a read shows that another process has taken the lease", func(l *lease, k *lock) {
+		{"a lease is not fresh when a read of the lease shows that another process holds it", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "another"
 			_, _, _ = l.Get(context.Background())
 		}, false},
-		{"a fresh lease stays fresh when a read shows that this process still holds it", func(l *lease, k *lock) {
+		{"a fresh lease stays fresh when a read of the lease shows that this process still holds it", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "us"
 			_, _, _ = l.Get(context.Background())
@@ -99,7 +99,7 @@ func TestWhenALeaseIsFresh(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a lease is not fresh after the process was suspended for a minute", func(t *testing.T) {
+	t.Run("a lease is not fresh after the process of drover was suspended for a minute", func(t *testing.T) {
 		k := &lock{clock: clocktesting.NewFakePassiveClock(time.Now())}
 		l := &lease{Interface: k, clock: k.clock}
 		renew(l)
@@ -108,7 +108,7 @@ func TestWhenALeaseIsFresh(t *testing.T) {
 			t.Error("it is fresh")
 		}
 	})
-	t.Run("without leader election the lease is always fresh", func(t *testing.T) {
+	t.Run("without leader election, drover may create cloud resources at any time", func(t *testing.T) {
 		if l, err := newLease(nil, &options{}); err != nil || !l.Fresh(time.Time{}) {
 			t.Errorf("error %v", err)
 		}

@@ -29,8 +29,8 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 		set  func(*options)
 		want string // part of the message; empty means that the options are valid
 	}{
-		{"accepts the default flags with gRPC on loopback without TLS", func(*options) {}, ""},
-		{"refuses the default flags without certificates for gRPC", func(o *options) { *o = *defaults() }, "--grpc-cert, --grpc-key and --grpc-client-ca: set all three"},
+		{"accepts the default flags together with a gRPC address on loopback without TLS", func(*options) {}, ""},
+		{"refuses the default flags when no certificates for the gRPC server are given", func(o *options) { *o = *defaults() }, "--grpc-cert, --grpc-key and --grpc-client-ca: set all three"},
 		{"refuses a cluster ID with a space (F-13)", func(o *options) { o.clusterID = "a b" }, `--cluster-id: cluster ID "a b": must not contain white space`},
 		{"refuses a cluster ID that is too long for the description of a port (F-13)", func(o *options) { o.clusterID = strings.Repeat("a", 129) }, "must have 1 to 128 bytes"},
 		{"refuses a startup taint that is not a valid taint key (F-13)", func(o *options) { o.startupTaint = "a b c!" }, `--startup-taint "a b c!" is not the key of a taint`},
@@ -43,12 +43,12 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 		{"refuses an invalid namespace in --namespaces (F-13)", func(o *options) { o.groups.namespaces = []string{"A"} }, `--namespaces "A" is not the name of a namespace`},
 		{"refuses an invalid name of drover's own namespace (F-13)", func(o *options) { o.namespace = "a/b" }, `--namespace "a/b" is not the name of a namespace`},
 		{"refuses a missing kubeconfig of the target cluster (F-13)", func(o *options) { o.targetKubeconfig = "/not/there" }, "reading --target-kubeconfig: "},
-		{"refuses an address for metrics without a port (F-13)", func(o *options) { o.metricsAddress = "foo" }, `--metrics-address "foo" is neither host:port nor 0`},
+		{"refuses an address without a port for the metrics (F-13)", func(o *options) { o.metricsAddress = "foo" }, `--metrics-address "foo" is neither host:port nor 0`},
 		{"accepts 0 as the address of metrics and health checks, which switches them off (F-13)", func(o *options) { o.metricsAddress, o.healthAddress = "0", "0" }, ""},
 		{"refuses port 66000 for the health checks (F-13)", func(o *options) { o.healthAddress = ":66000" }, `--health-address ":66000" is neither host:port nor 0`},
-		{"refuses an address for gRPC without a port (F-13)", func(o *options) { o.grpcAddress = "foo" }, "--grpc-address foo is neither host:port nor unix:///path"},
-		{"refuses a gRPC socket without an absolute path (F-13)", func(o *options) { o.grpcAddress = "unix://drover.sock" }, "--grpc-address unix://drover.sock: the path of a socket begins with /"},
-		{"refuses a CA bundle for nodes whose file contains no certificate (F-13)", func(o *options) { o.nodes.caBundle = garbage }, "--node-ca-bundle " + garbage + ": the file holds no certificate"},
+		{"refuses an address without a port for the gRPC server (F-13)", func(o *options) { o.grpcAddress = "foo" }, "--grpc-address foo is neither host:port nor unix:///path"},
+		{"refuses a gRPC socket whose path is relative (F-13)", func(o *options) { o.grpcAddress = "unix://drover.sock" }, "--grpc-address unix://drover.sock: the path of a socket begins with /"},
+		{"refuses a CA bundle for nodes when its file contains no certificate (F-13)", func(o *options) { o.nodes.caBundle = garbage }, "--node-ca-bundle " + garbage + ": the file holds no certificate"},
 		{"refuses a startup condition whose type is invalid (F-13)", func(o *options) { o.machines.startupConditions = []string{"Network Ready"} }, `--startup-conditions "Network Ready" is not the type of a condition`},
 		{"refuses an invalid GPU label (F-13)", func(o *options) { o.groups.gpuLabel = "a b" }, `--gpu-label "a b" is not the key of a label`},
 		{"refuses an empty name of the GPU resource (F-13)", func(o *options) { o.groups.gpuResource = "" }, `--gpu-resource "" is not the name of a resource`},
@@ -86,9 +86,9 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 		{"refuses an allowed endpoint of Keystone that is an ftp URL (F-4)", func(o *options) { o.compute.allowedEndpoints = []string{"keystone.example", "ftp://keystone.example"} }, `--allowed-endpoints: reading the allowed endpoints: "ftp://keystone.example"`},
 		{"refuses an HTTP proxy for nodes that is not a URL", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is not a URL"},
 		{"refuses a kubelet feature gate that is neither true nor false", func(o *options) { o.nodes.featureGates = map[string]string{"A": "maybe"} }, "A=maybe: neither true nor false"},
-		{"refuses a cluster DNS server that is not an address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},
+		{"refuses a cluster DNS server that is not an IP address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},
 		{"refuses an invalid cluster domain", func(o *options) { o.nodes.clusterDomain = "a b" }, `--cluster-domain "a b"`},
-		{"refuses a Service range without a prefix length (F-2)", func(o *options) { o.nodes.serviceCIDRs = []string{"10.96.0.0/16", "10.97.0.0"} }, `--service-cidrs "10.97.0.0" is not an address range`},
+		{"refuses an IP range of Services without a prefix length (F-2)", func(o *options) { o.nodes.serviceCIDRs = []string{"10.96.0.0/16", "10.97.0.0"} }, `--service-cidrs "10.97.0.0" is not an address range`},
 		{"refuses an invalid label selector for node groups", func(o *options) { o.groups.selector = "a=b=c" }, "--selector: "},
 		{"refuses a negative --restart-guard", func(o *options) { o.groups.restartGuard = -time.Second }, "--restart-guard -1s"},
 		{"refuses a --kernel-memory-percent of 100", func(o *options) { o.groups.kernelMemory = 100 }, "--kernel-memory-percent 100"},
@@ -108,7 +108,7 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 	}
 }
 
-func TestFlagsAreCheckedBeforeTheFirstRequest(t *testing.T) {
+func TestFlagsAreCheckedBeforeTheFirstRequestToTheAPIServer(t *testing.T) {
 	t.Run("one error names every invalid flag before the first request to the API server (F-13)", func(t *testing.T) {
 		var asked atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -51,7 +51,7 @@ func TestWhichCloudHandlesAnOrphan(t *testing.T) {
 			t.Errorf("the first deleted %v, the second %v", first.collected, second.collected)
 		}
 	})
-	t.Run("the cloud to which a server's provider ID belongs decides whether the server is gone (MCM-86)", func(t *testing.T) {
+	t.Run("only the cloud to which a server's provider ID belongs is asked whether the server is gone (MCM-86)", func(t *testing.T) {
 		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
 			if gone, err := c.IsServerGone(t.Context(), providerID, nil); gone != want || err != nil {
 				t.Errorf("%s is gone: %v, %v", providerID, gone, err)
@@ -71,16 +71,16 @@ func TestWhichCloudHandlesAnOrphan(t *testing.T) {
 	})
 }
 
-func TestTheLeaseReportsWhenTheLeaderChanged(t *testing.T) {
+func TestWhatDroverKnowsAboutTheLastChangeOfLeader(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	k := &lock{clock: clocktesting.NewFakePassiveClock(noon), holder: "another"}
 	l := &lease{Interface: k, clock: k.clock}
-	t.Run("no times are reported before the lease was read (MCM-82)", func(t *testing.T) {
+	t.Run("the times of the last change are unknown before the leader lease was read (MCM-82)", func(t *testing.T) {
 		if before, since := l.Leading(); !before.IsZero() || !since.IsZero() {
 			t.Errorf("got %s and %s", before, since)
 		}
 	})
-	t.Run("the last renewal by another process and the acquisition by this process are reported (MCM-82)", func(t *testing.T) {
+	t.Run("drover knows when the previous leader last renewed the lease and when this process took it (MCM-82)", func(t *testing.T) {
 		yesterday := noon.Add(-24 * time.Hour)
 		k.renewed = metav1.NewTime(yesterday)
 		_, _, _ = l.Get(t.Context())
@@ -91,7 +91,7 @@ func TestTheLeaseReportsWhenTheLeaderChanged(t *testing.T) {
 			t.Errorf("got %s and %s", before, since)
 		}
 	})
-	t.Run("no times are reported without leader election (MCM-82)", func(t *testing.T) {
+	t.Run("the times of the last change are unknown without leader election (MCM-82)", func(t *testing.T) {
 		if before, since := (*lease)(nil).Leading(); !before.IsZero() || !since.IsZero() {
 			t.Errorf("got %s and %s", before, since)
 		}

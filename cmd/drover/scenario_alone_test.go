@@ -57,8 +57,8 @@ func TestDroverWithoutLeaderElection(t *testing.T) {
 	p := newPair(t)
 	health := freePort(t)
 	p.replica("alone", "--leader-elect=false", "--health-address="+health)
-	t.Run("a Machine whose kubelet is too old for the API server gets no server, and its condition lists the allowed versions", func(t *testing.T) { p.skewed(t) })
-	t.Run("a call of /readyz reads no Nodes, and /healthz succeeds while the API server and the cloud are down (MC-77)", func(t *testing.T) {
+	t.Run("a Machine whose kubelet is too old gets no server, and its condition lists the allowed kubelet versions", func(t *testing.T) { p.skewed(t) })
+	t.Run("/readyz answers without a request for Nodes, and /healthz succeeds without the API server and the cloud (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })
 		before := p.nodeLists()
 		for range 10 {

@@ -37,7 +37,7 @@ func TestTheAuthorityOfDroversCertificatesCanBeReplaced(t *testing.T) {
 			t.Errorf("a client without a certificate: %v", err)
 		}
 	}
-	t.Run("after the documented commands, drover accepts the new client certificate and refuses the previous certificate", func(t *testing.T) {
+	t.Run("after the commands in docs/cluster-autoscaler.md, drover accepts only the new client certificate", func(t *testing.T) {
 		p := p.in(t)
 		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
 		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {
@@ -106,8 +106,8 @@ func TestDroverValidatesTheFlagsForTheCertificatesThatItMakes(t *testing.T) {
 		{"refuses drover's own Secret as --grpc-client-secret", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
 		{"accepts DNS names and IP addresses in --grpc-server-names", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
 		{"refuses a URL in --grpc-server-names", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
-		{"refuses a --grpc-allowed-clients that lacks the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
-		{"accepts a --grpc-allowed-clients that contains the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
+		{"refuses a --grpc-allowed-clients without the name in the certificate that drover makes for the autoscaler", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
+		{"accepts a --grpc-allowed-clients with the name in the certificate that drover makes for the autoscaler", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
 		{"refuses --grpc-insecure together with --grpc-self-signed", func(o *options) { o.grpcInsecure = true }, "--grpc-insecure cannot be combined"},
 	} {
 		t.Run("drover "+tt.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestDroverValidatesTheFlagsForTheCertificatesThatItMakes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("drover's certificate has the DNS names of drover's Service when no other names are given", func(t *testing.T) {
+	t.Run("drover's certificate has the DNS names of drover's Service when --grpc-server-names is not set", func(t *testing.T) {
 		o := defaults()
 		want := []string{"drover.own.svc", "drover.own", "drover.own.svc.example.org"}
 		if got := o.certs.serverNames("own", "example.org"); !slices.Equal(got, want) {

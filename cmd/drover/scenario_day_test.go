@@ -51,7 +51,7 @@ func TestDroverRunsForASimulatedDay(t *testing.T) {
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	synctest.Test(t, func(t *testing.T) { day.Play(t, playedDrover) })
-	t.Run("after the day every metric in docs/metrics.md is registered, except the metric for the expiry of gRPC certificates", testEveryMetricIsRegistered)
+	t.Run("after the day, all metrics in docs/metrics.md are registered, except drover_grpc_certificate_expiry_seconds", testEveryMetricIsRegistered)
 }
 
 // unregistered are the metrics that drover does not register with the flags of the simulated day.

@@ -49,7 +49,7 @@ func newBusyServer(t *testing.T) *busyServer {
 	return s
 }
 
-func TestTheLeaseWhileTheAPIServerIsBusy(t *testing.T) {
+func TestTheLeaderLeaseIsRenewedWhileTheAPIServerIsBusy(t *testing.T) {
 	s := newBusyServer(t)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	config := tuned(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca, ServerName: "example.com"}})

@@ -20,8 +20,8 @@ import (
 // droverAccount is drover's user in a cluster with the shipped manifests.
 const droverAccount = "system:serviceaccount:drover:drover"
 
-// TestMessagesOfADroverWithTheShippedRoles runs drover under the roles of deploy/rbac.
-func TestMessagesOfADroverWithTheShippedRoles(t *testing.T) {
+// TestMessagesOfDroverWithTheShippedRoles runs drover under the roles of deploy/rbac.
+func TestMessagesOfDroverWithTheShippedRoles(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	must(t, deploy.Apply(t.Context(), p.client))

@@ -39,8 +39,8 @@ func TestASecondCloudThatImplementsTheCloudInterfaces(t *testing.T) {
 			must(t, r.client.Create(t.Context(), d))
 			r.settled(t, 1)
 		}},
-		{"an increase through the autoscaler's protocol adds Nodes to the group", r.grow},
-		{"a deletion through the autoscaler's protocol removes Nodes from the group", r.shrink},
+		{"NodeGroupIncreaseSize adds Nodes to the group", r.grow},
+		{"NodeGroupDeleteNodes removes Nodes from the group", r.shrink},
 		{"kubectl scale grows and shrinks the group", func(t *testing.T, d *v1alpha1.MachineDeployment) {
 			r.scale(t, d, 3)
 			r.settled(t, 3)
@@ -50,7 +50,7 @@ func TestASecondCloudThatImplementsTheCloudInterfaces(t *testing.T) {
 		{"a change of the template replaces every Node", r.roll},
 		{"a standalone Machine can be created and deleted", r.single},
 		{"a Machine with an unknown cloudProvider is Invalid, and its error names the known clouds", r.unknown},
-		{"no resource is left in the cloud, and no resource was created twice", r.clean},
+		{"in the end, no resource is left in the cloud, and none was created twice", r.clean},
 	} {
 		if !t.Run(stage.name, func(t *testing.T) { stage.run(t, d) }) {
 			return

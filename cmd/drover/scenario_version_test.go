@@ -27,7 +27,7 @@ func TestTheVersionOfTheBinary(t *testing.T) {
 		t.Fatalf("building drover: %v\n%s", err, out)
 	}
 	for _, argument := range []string{"version", "--version"} {
-		t.Run("drover "+argument+" prints version, commit and Go's release, and needs no other flag", func(t *testing.T) {
+		t.Run("the command drover "+argument+" prints the version and the commit of drover and the release of Go", func(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), binary, argument).Output()
 			must(t, err)
 			if want := "drover v9.8.7 (commit 0123abc, " + runtime.Version() + ")\n"; string(out) != want {
@@ -35,7 +35,7 @@ func TestTheVersionOfTheBinary(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the first line of drover's log names version, commit and Go's release", func(t *testing.T) {
+	t.Run("the first line of drover's log names the version and the commit of drover and the release of Go", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), binary, "--grpc-address="+socketAddress(t), "--kubeconfig=/nowhere").CombinedOutput()
 		if err == nil {
 			t.Fatal("drover runs without a cluster")

@@ -17,7 +17,7 @@ func (f fakeVersion) ServerVersion() (*version.Info, error) {
 	return &version.Info{GitVersion: f.git}, f.err
 }
 
-func TestWhichAPIServersAreRefused(t *testing.T) {
+func TestWhichVersionsOfTheAPIServerDroverAccepts(t *testing.T) {
 	for _, tt := range []struct {
 		server fakeVersion
 		want   string // part of the error; empty means that the version is accepted
@@ -28,7 +28,7 @@ func TestWhichAPIServersAreRefused(t *testing.T) {
 		{fakeVersion{git: "main"}, `reading the API server's version "main"`},
 		{fakeVersion{git: "unknown", err: errors.New("connection refused")}, "asking the API server for its version: connection refused"},
 	} {
-		t.Run("an API server of version "+tt.server.git+" is "+map[bool]string{true: "accepted", false: "refused"}[tt.want == ""], func(t *testing.T) {
+		t.Run("an API server "+map[bool]string{true: "that reports the version " + tt.server.git, false: "that does not answer"}[tt.server.err == nil]+" is "+map[bool]string{true: "accepted", false: "refused"}[tt.want == ""], func(t *testing.T) {
 			err := checkServer(tt.server)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestDroverWaitsAtMost15SecondsForItsPartsToStop(t *testing.T) {
+func TestDroverWaitsAtMost15SecondsForItsControllersToStop(t *testing.T) {
 	broken := errors.New("broken")
 	never := make(chan struct{})
 	for _, tt := range []struct {
@@ -18,10 +18,10 @@ func TestDroverWaitsAtMost15SecondsForItsPartsToStop(t *testing.T) {
 		want  string // part of the error; empty means no error
 		took  time.Duration
 	}{
-		{"drover ends at once with an error when its parts fail before the signal to stop", func(context.Context) error { return broken }, "broken", 0},
-		{"drover ends without an error when its parts stop at once after the signal to stop", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
-		{"drover waits for parts that take 9 s to stop, and ends without an error", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
-		{"drover ends with an error after 15 s when its parts never stop", func(context.Context) error { <-never; return nil }, "not finished 15s after", time.Hour + stopTimeout},
+		{"drover ends at once with an error when its controllers fail before the signal to stop", func(context.Context) error { return broken }, "broken", 0},
+		{"drover ends without an error when its controllers stop at once after the signal to stop", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
+		{"drover waits for controllers that take 9 s to stop, and ends without an error", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
+		{"drover ends with an error 15 s after the signal to stop when its controllers never stop", func(context.Context) error { <-never; return nil }, "not finished 15s after", time.Hour + stopTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -160,21 +160,21 @@ func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 	must(t, err)
 	mgr := controlOnly{control: control}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	t.Run("without a target cluster drover reads the Nodes from the control cluster", func(t *testing.T) {
+	t.Run("without a separate target cluster, drover reads the Nodes from the control cluster", func(t *testing.T) {
 		w, err := newWiring(mgr, nil, nil)
 		must(t, err)
 		if w.target != cluster.Cluster(w.controllers) {
 			t.Error("they are in another one")
 		}
 	})
-	t.Run("with a target cluster drover reads the Nodes from the target cluster", func(t *testing.T) {
+	t.Run("with a separate target cluster, drover reads the Nodes from the target cluster", func(t *testing.T) {
 		w, err := newWiring(mgr, target, nil)
 		must(t, err)
 		if w.target.GetCache() != target.GetCache() || w.controllers.GetCache() != mgr.GetCache() {
 			t.Error("a handle is that of the wrong cluster")
 		}
 	})
-	t.Run("in observe mode drover writes to neither cluster", func(t *testing.T) {
+	t.Run("in observe mode, drover writes neither to the control cluster nor to the target cluster", func(t *testing.T) {
 		observer := newObserver(&options{observe: true})
 		w, err := newWiring(mgr, target, observer)
 		must(t, err)

@@ -52,7 +52,7 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{
-			"drover's namespace becomes the release's namespace",
+			"drover's namespace becomes the namespace of the Helm release",
 			"# A comment.\nkind: Role\nmetadata:\n  name: drover\n  namespace: drover\n",
 			"# A comment.\nkind: Role\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},
@@ -62,7 +62,7 @@ func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 			"kind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},
 		{
-			"a namespace other than drover's is not changed",
+			"a Role in a namespace other than drover's stays in its namespace",
 			"kind: Role\nmetadata:\n  name: drover:join\n  namespace: kube-system\n",
 			"kind: Role\nmetadata:\n  name: drover:join\n  namespace: kube-system\n",
 		},
@@ -72,7 +72,7 @@ func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 			"{{- if include \"drover.selfSigned\" . }}\n---\nkind: Role\nmetadata:\n  name: drover:server-certificate\n  namespace: {{ $.Release.Namespace }}\n{{- end }}\n",
 		},
 		{
-			"the RoleBinding for referenced objects is repeated for each namespace of Machines",
+			"the RoleBinding drover:references is repeated for each namespace with Machines",
 			"kind: RoleBinding\nmetadata:\n  name: drover:references\n  namespace: kube-system\nsubjects:\n  - namespace: drover\n",
 			"{{- range .Values.machineNamespaces }}\n---\nkind: RoleBinding\nmetadata:\n  name: drover:references\n  namespace: {{ . }}\nsubjects:\n  - namespace: {{ $.Release.Namespace }}\n{{- end }}\n",
 		},

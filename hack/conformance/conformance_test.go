@@ -10,22 +10,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestItemNumbersAreFoundInTestNames(t *testing.T) {
+func TestWhichItemNumbersAreFoundInTestNames(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"an item number at the beginning of a name is found":                                {text: "CA-C56 a delta that is not positive", want: "CA-C56"},
-		"an item number in parentheses at the end of a name is found":                       {text: "no size below the minimum (MC-35)", want: "MC-35"},
-		"all item numbers of a range with an ellipsis are found":                            {text: "MC-10…12 where a field comes from", want: "MC-10 MC-11 MC-12"},
-		"all item numbers of a range with three dots are found":                             {text: "MC-10...12 where a field comes from", want: "MC-10 MC-11 MC-12"},
-		"an item number after a comma is found although its prefix CA-C is shortened to C":  {text: "CA-C65, C66 one node, and ten", want: "CA-C65 CA-C66"},
-		"all item numbers of a range, and a further item number after the range, are found": {text: "CA-C65…C67 and CA-C80 removals", want: "CA-C65 CA-C66 CA-C67 CA-C80"},
-		"a CA-C item number of one digit is returned with two digits":                       {text: "CA-C9 and C10", want: "CA-C09 CA-C10"},
-		"item numbers that end with a or b are found":                                       {text: "MCM-22a, 22b, MC-1", want: "MCM-22a MCM-22b MC-1"},
-		"a bare number later in the sentence is not found as an item number":                {text: "MCM-7 does not hold, 8 does", want: "MCM-7"},
-		"a count of one digit after a CA-C item number is not found as an item number":      {text: "CA-C56, 3 of them", want: "CA-C56"},
-		"item numbers with three different prefixes are found":                              {text: "CAPI-18, MCM-36 and MC-43 a crash", want: "CAPI-18 MCM-36 MC-43"},
-		"two item numbers in parentheses are found":                                         {text: "keeps the startup taint (F-47, F-48)", want: "F-47 F-48"},
-		"UTF-8 is not found as an item number":                                              {text: "reads UTF-8", want: ""},
-		"an unknown prefix, a missing number and an ordinal number are ignored":             {text: "neither MCA-1 nor MC-x nor MC-1st nor C1", want: ""},
+		"an item number at the beginning of a name is found":                                                      {text: "CA-C56 a delta that is not positive", want: "CA-C56"},
+		"an item number in parentheses at the end of a name is found":                                             {text: "no size below the minimum (MC-35)", want: "MC-35"},
+		"all item numbers of a range with an ellipsis are found":                                                  {text: "MC-10…12 where a field comes from", want: "MC-10 MC-11 MC-12"},
+		"all item numbers of a range with three dots are found":                                                   {text: "MC-10...12 where a field comes from", want: "MC-10 MC-11 MC-12"},
+		"an item number after a comma is found although its prefix CA-C is shortened to C":                        {text: "CA-C65, C66 one node, and ten", want: "CA-C65 CA-C66"},
+		"all item numbers of a range, and a further item number after the range, are found":                       {text: "CA-C65…C67 and CA-C80 removals", want: "CA-C65 CA-C66 CA-C67 CA-C80"},
+		"a CA-C item number of one digit is returned with two digits":                                             {text: "CA-C9 and C10", want: "CA-C09 CA-C10"},
+		"item numbers that end with the letter a or b are found":                                                  {text: "MCM-22a, 22b, MC-1", want: "MCM-22a MCM-22b MC-1"},
+		"a number without a prefix later in the sentence is not taken for an item number":                         {text: "MCM-7 does not hold, 8 does", want: "MCM-7"},
+		"a single digit that is a count after a CA-C item number is not taken for an item number":                 {text: "CA-C56, 3 of them", want: "CA-C56"},
+		"item numbers with three different prefixes are found":                                                    {text: "CAPI-18, MCM-36 and MC-43 a crash", want: "CAPI-18 MCM-36 MC-43"},
+		"two item numbers in parentheses are found":                                                               {text: "keeps the startup taint (F-47, F-48)", want: "F-47 F-48"},
+		"UTF-8 is not taken for an item number":                                                                   {text: "reads UTF-8", want: ""},
+		"text with an unknown prefix, without a number or with an ordinal number is not taken for an item number": {text: "neither MCA-1 nor MC-x nor MC-1st nor C1", want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(mentions(tt.text), " "); got != tt.want {
@@ -35,7 +35,7 @@ func TestItemNumbersAreFoundInTestNames(t *testing.T) {
 	}
 }
 
-func TestItemNumbersAreFoundInNamesOfTestFunctions(t *testing.T) {
+func TestWhichItemNumbersAreFoundInNamesOfTestFunctions(t *testing.T) {
 	for name, want := range map[string]string{
 		"TestCAC56Refuses":         "CA-C56",
 		"TestCA_C5_MC_12":          "CA-C05 MC-12",
@@ -46,7 +46,7 @@ func TestItemNumbersAreFoundInNamesOfTestFunctions(t *testing.T) {
 		"TestTheMC":                "",
 		"TestSHA256OfTheMC2bucket": "",
 	} {
-		t.Run(map[bool]string{true: "no item number is", false: "the item numbers " + want + " are"}[want == ""]+" found in the function name "+name, func(t *testing.T) {
+		t.Run("the function name "+name+" contains "+map[bool]string{true: "no item number", false: "the item number " + strings.ReplaceAll(want, " ", " and ")}[want == ""], func(t *testing.T) {
 			if got := strings.Join(nameMentions(name), " "); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}

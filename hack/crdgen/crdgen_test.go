@@ -40,20 +40,21 @@ func TestTheCRDGeneratorAddsMissingMaxLengthMaxItemsAndMaxProperties(t *testing.
 		size: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]},
 		deep: {type: array, maxItems: 3, items: {type: object, properties: {key: {type: string}}}}}}`)
 	for _, row := range []struct {
+		what string
 		path []string
 		want float64
 	}{
-		{[]string{"plain", "maxLength"}, defaultString},
-		{[]string{"own", "maxLength"}, 7},
-		{[]string{"labels", "maxProperties"}, defaultProperties},
-		{[]string{"labels", "additionalProperties", "maxLength"}, 63},
-		{[]string{"list", "maxItems"}, defaultItems},
-		{[]string{"list", "items", "maxLength"}, defaultString},
-		{[]string{"size", "maxLength"}, 32},
-		{[]string{"deep", "maxItems"}, 3},
-		{[]string{"deep", "items", "properties", "key", "maxLength"}, 317},
+		{"a string without a limit gets a maxLength of", []string{"plain", "maxLength"}, defaultString},
+		{"a string with a limit keeps its maxLength of", []string{"own", "maxLength"}, 7},
+		{"a map without a limit gets a maxProperties of", []string{"labels", "maxProperties"}, defaultProperties},
+		{"a value in the map labels gets a maxLength of", []string{"labels", "additionalProperties", "maxLength"}, 63},
+		{"a list without a limit gets a maxItems of", []string{"list", "maxItems"}, defaultItems},
+		{"a string in a list gets a maxLength of", []string{"list", "items", "maxLength"}, defaultString},
+		{"a field that is an integer or a string gets a maxLength of", []string{"size", "maxLength"}, 32},
+		{"a list with a limit keeps its maxItems of", []string{"deep", "maxItems"}, 3},
+		{"a string field with the name key gets a maxLength of", []string{"deep", "items", "properties", "key", "maxLength"}, 317},
 	} {
-		t.Run(fmt.Sprintf("in the generated schema, %s is %v", strings.Join(row.path, "."), row.want), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %v", row.what, row.want), func(t *testing.T) {
 			at, _ := dig(got, row.path[:len(row.path)-1]...)
 			if at[row.path[len(row.path)-1]] != row.want {
 				t.Errorf("it is %v, want %v", at, row.want)
@@ -90,7 +91,7 @@ func TestTheSchemaOfAProviderSpecListsItsFieldsAndAcceptsUnknownFields(t *testin
 	}
 }
 
-func TestDocumentsThatAreNotValidCRDsAreRefused(t *testing.T) {
+func TestTheCRDGeneratorRefusesInvalidCRDs(t *testing.T) {
 	for name, raw := range map[string]string{
 		"text that is not YAML": "a: b: c", "a document of a kind other than CustomResourceDefinition": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
 		"a CRD version without a schema":                     "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
@@ -191,7 +192,7 @@ func faults(path string, schema object, inProvider bool) []string {
 
 // Every field that drover reads in a provider spec must be declared in providerspec.yaml: the test compares the lists
 // of fields in drover's code with the declared fields.
-func TestTheSchemaDeclaresEveryFieldThatDroverReadsInAProviderSpec(t *testing.T) {
+func TestTheSchemaDeclaresEveryFieldThatDroverAcceptsInAProviderSpec(t *testing.T) {
 	spec := object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {
 		t.Fatal(err)
@@ -199,14 +200,14 @@ func TestTheSchemaDeclaresEveryFieldThatDroverReadsInAProviderSpec(t *testing.T)
 	envelope, _ := dig(spec, "properties")
 	cloud, _ := dig(spec, "properties", "cloudProviderSpec", "properties")
 	for _, row := range []struct {
-		file, list string
-		declared   object
+		what, file, list string
+		declared         object
 	}{
-		{"../../machines/openstack/spec/fields.go", "specFields", cloud},
-		{"../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
-		{"../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
+		{"every field of cloudProviderSpec that has an effect", "../../machines/openstack/spec/fields.go", "specFields", cloud},
+		{"every field of cloudProviderSpec that drover accepts without effect", "../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
+		{"every field of providerSpec.value", "../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
 	} {
-		t.Run("the schema in providerspec.yaml declares every field of the Go list "+row.list, func(t *testing.T) {
+		t.Run("providerspec.yaml declares "+row.what, func(t *testing.T) {
 			for _, field := range listIn(t, row.file, row.list) {
 				if _, ok := row.declared[field]; !ok {
 					t.Errorf("%s of %s is not declared in providerspec.yaml", field, row.file)

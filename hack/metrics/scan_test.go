@@ -25,13 +25,13 @@ func describe(name, help string) *prometheus.Desc {
 }
 `
 
-func TestTheScanFindsDeclaredMetricsAndRefusesInvalidDeclarations(t *testing.T) {
+func TestTheScanOfGoFilesFindsMetricsAndRefusesInvalidDeclarations(t *testing.T) {
 	for name, tt := range map[string]struct {
 		source string
 		want   []metric
 		err    string
 	}{
-		"finds a metric in each supported form of declaration": {declarations, []metric{
+		"finds metrics that are declared in each of the supported ways": {declarations, []metric{
 			{"drover_size", "gauge", "Machines wanted.", []string{"group"}},
 			{"drover_age_seconds", "gauge", "Age.", []string{"project"}},
 			{"drover_all_total", "counter", "All.", []string{"call", "code"}},
@@ -41,7 +41,7 @@ func TestTheScanFindsDeclaredMetricsAndRefusesInvalidDeclarations(t *testing.T) 
 		"refuses a metric that is declared twice": {
 			"package x\nvar a, b = f(\"drover_a\", \"A.\"), f(\"drover_a\", \"A.\")\n", nil, "a second time",
 		},
-		"refuses a metric in an unsupported form of declaration": {"package x\nconst name = \"drover_a\"\n", nil, "1 names of metrics, of which 0"},
+		"refuses a metric that is declared in an unsupported way": {"package x\nconst name = \"drover_a\"\n", nil, "1 names of metrics, of which 0"},
 	} {
 		t.Run("the scan "+name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -42,14 +42,14 @@ func run(t *testing.T, dir string, args ...string) {
 	}
 }
 
-func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
+func TestTheReleaseProgramPrintsTheReleaseCommandsOnlyForAReadyVersion(t *testing.T) {
 	for _, tt := range []struct {
 		name, version string
 		spoil         func(t *testing.T, dir string)
 		// says is a part of the only problem that is reported. It is empty when no problem is reported.
 		says string
 	}{
-		{"prints the commands when changelog and charts have the version and all files are committed", "0.1.0", func(*testing.T, string) {}, ""},
+		{"prints the commands when the changelog and the charts have the version and every file is committed", "0.1.0", func(*testing.T, string) {}, ""},
 		{"refuses a version that begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
 		{"refuses to release while a file is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
 		{"refuses a version whose tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},
@@ -69,7 +69,7 @@ func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the release program refuses a version that is in neither changelog nor charts", func(t *testing.T) {
+	t.Run("the release program refuses a version that neither the changelog nor the charts have", func(t *testing.T) {
 		_, problems := release(ready(t), "0.2.0")
 		if len(problems) != 1+len(charts) {
 			t.Errorf("got %q", problems)

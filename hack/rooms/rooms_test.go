@@ -24,12 +24,12 @@ func TestTheLargestCycleOfFilesThatUseEachOther(t *testing.T) {
 		edges map[string]map[string]bool
 		want  []string
 	}{
-		"a package without files has no cycle":                            {uses(), nil},
-		"files that use each other in one direction only are not a cycle": {uses("ab", "bc", "ac"), nil},
-		"two files that use each other are a cycle":                       {uses("ab", "ba", "bc"), []string{"a", "b"}},
-		"three files that use each other in a ring are a cycle":           {uses("ab", "bc", "ca", "cd"), []string{"a", "b", "c"}},
-		"the larger of two cycles is returned":                            {uses("ab", "ba", "cd", "de", "ec", "bc"), []string{"c", "d", "e"}},
-		"two cycles that share a file are one cycle":                      {uses("ab", "ba", "bc", "cb"), []string{"a", "b", "c"}},
+		"a package without files has no cycle":                             {uses(), nil},
+		"files that use others without being used by them are not a cycle": {uses("ab", "bc", "ac"), nil},
+		"two files that use each other are a cycle":                        {uses("ab", "ba", "bc"), []string{"a", "b"}},
+		"three files that use each other in a ring are a cycle":            {uses("ab", "bc", "ca", "cd"), []string{"a", "b", "c"}},
+		"the larger of two cycles is returned":                             {uses("ab", "ba", "cd", "de", "ec", "bc"), []string{"c", "d", "e"}},
+		"two cycles that share a file count as one cycle":                  {uses("ab", "ba", "bc", "cb"), []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, largestCircle(test.edges)); diff != "" {

@@ -3,7 +3,7 @@ package main
 import "testing"
 
 func TestForbiddenWordsAreFoundInGoFiles(t *testing.T) {
-	t.Run("forbidden words in comments and in string literals of several words are found", func(t *testing.T) {
+	t.Run("forbidden words are found in comments and in string literals that have more than one word", func(t *testing.T) {
 		wantFindings(t, map[string]string{"a.go": "package a\n\n// A server is made anew.\nconst a = \"the caller is told\"\nconst b = \"anew\"\n"},
 			"a.go:3 anew", "a.go:4 is told")
 	})
@@ -22,13 +22,13 @@ func TestTheBeginningOfDocCommentsIsChecked(t *testing.T) {
 		declaration string
 		want        []string
 	}{
-		"accepts a function comment whose first verb is 'returns'":               {"// size returns the size.\nfunc size() int { return 0 }", nil},
-		"refuses a function comment whose first verb is 'gives'":                 {"// size gives the size.\nfunc size() int { return 0 }", []string{"a.go:3 size gives"}},
-		"refuses a method comment whose first verb is 'says'":                    {"type a int\n\n// of says what.\nfunc (a) of() {}", []string{"a.go:5 of says"}},
-		"refuses a type comment whose first verb is 'knows'":                     {"// a knows the size.\ntype a int", []string{"a.go:3 a knows"}},
-		"refuses a comment of a field in which a colon follows the field's name": {"type a struct {\n\t// gone: it was deleted.\n\tgone bool\n}", []string{"a.go:4 gone:"}},
-		"accepts a function comment in which 'gives' is not the first verb":      {"// size is what the cloud gives.\nfunc size() int { return 0 }", nil},
-		"accepts the verb 'gives' in a comment inside a function":                {"func f() {\n\t// size gives the size.\n}", nil},
+		"accepts a function comment whose first verb is 'returns'":          {"// size returns the size.\nfunc size() int { return 0 }", nil},
+		"refuses a function comment whose first verb is 'gives'":            {"// size gives the size.\nfunc size() int { return 0 }", []string{"a.go:3 size gives"}},
+		"refuses a method comment whose first verb is 'says'":               {"type a int\n\n// of says what.\nfunc (a) of() {}", []string{"a.go:5 of says"}},
+		"refuses a type comment whose first verb is 'knows'":                {"// a knows the size.\ntype a int", []string{"a.go:3 a knows"}},
+		"refuses a field's comment that has a colon after the field's name": {"type a struct {\n\t// gone: it was deleted.\n\tgone bool\n}", []string{"a.go:4 gone:"}},
+		"accepts a function comment in which 'gives' is not the first verb": {"// size is what the cloud gives.\nfunc size() int { return 0 }", nil},
+		"accepts the verb 'gives' in a comment inside a function":           {"func f() {\n\t// size gives the size.\n}", nil},
 	} {
 		t.Run("the check "+name, func(t *testing.T) {
 			wantFindings(t, map[string]string{"a.go": "package a\n\n" + test.declaration + "\n"}, test.want...)

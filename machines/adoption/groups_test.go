@@ -37,10 +37,10 @@ func TestTheAdoptionReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 		says   string
 	}{
 		"drover keeps a deployment whose set has the deployment's template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
-		"drover keeps a deployment whose provider spec differs from its set's only in the order of JSON keys (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover keeps a deployment whose set has the same provider spec with the JSON keys in another order (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","region":""},"cloudProvider":"openstack"}`)
 		}, Kept, ""},
-		"drover replaces a deployment's Machines when its flavor differs from its set's, and the report names that field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"drover replaces a deployment's Machines when its set has another flavor, and the report names both flavors (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large"}}`)
 		}, Rolled, "flavor: m1.small → m1.large"},
 		"drover creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},

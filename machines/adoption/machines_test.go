@@ -43,7 +43,7 @@ func TestTheAdoptionReportPredictsWhatDroverDoesToAMachine(t *testing.T) {
 		"drover does not touch a Machine whose server belongs to another Machine, and the report states that reason (F-1)": {machineNamed("a"), machine.Forecast{Step: lifecycle.Wait, Reason: lifecycle.ReasonForeign, Detail: "server s belongs to x"}, Left, "server s belongs to x"},
 		"drover leaves alone a Machine that belongs to another controller (MC-79)":                                         {machineNamed("a"), machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonOtherController}, Left, "another program"},
 		"drover refuses a Machine whose spec is invalid (F-37)":                                                            {machineNamed("a"), machine.Forecast{Step: lifecycle.Fail, Reason: "InvalidSpec", Detail: "flavr: unknown field"}, Refused, "flavr"},
-		"drover does not touch a Machine when the report has no description of its next step, only the step's name":        {machineNamed("a"), machine.Forecast{Step: "Unheard", Reason: "Of"}, Left, "Unheard"},
+		"drover leaves alone a Machine whose next step the report cannot explain, and the report names that step":          {machineNamed("a"), machine.Forecast{Step: "Unheard", Reason: "Of"}, Left, "Unheard"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if e := OfMachine(tt.machine, tt.forecast); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {

@@ -23,7 +23,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-	t.Run("no Machine may create a server during the back-off, and only one Machine of the group may right after its end (CAPI-22)", func(t *testing.T) {
+	t.Run("no Machine may create a server during the back-off, and only one may do so right after the back-off (CAPI-22)", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
@@ -50,7 +50,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 			t.Errorf("woken %v", woken)
 		}
 	})
-	t.Run("another Machine may create a server when the probing Machine is deleted or fails for a reason of its own", func(t *testing.T) {
+	t.Run("another Machine may create a server when the probing Machine is deleted or fails for a reason other than capacity", func(t *testing.T) {
 		for _, end := range []func(*Groups){func(s *Groups) { s.Release("2") }, func(s *Groups) { s.Forget("2") }} {
 			s := fresh()
 			s.Failed(deployment, one, quota, noon)
@@ -88,7 +88,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("drover forgets a group whose Machines have not asked to create a server for 50 minutes (F-12)", func(t *testing.T) {
+	t.Run("drover forgets a group when none of its Machines has wanted a server in the last 50 minutes (F-12)", func(t *testing.T) {
 		s := fresh()
 		for i := range 10_000 {
 			gone := deployment.DeepCopy()

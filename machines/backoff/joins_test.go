@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAGroupWithFailedJoinsIsSlowAndCreatesOneServerAtATime(t *testing.T) {
+func TestFailedJoinsOfNodesLimitAGroupToOneServerAtATime(t *testing.T) {
 	const ok, failed = true, false
 	for _, tt := range []struct {
 		name   string
@@ -19,14 +19,14 @@ func TestAGroupWithFailedJoinsIsSlowAndCreatesOneServerAtATime(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"a group without failed joins is not slow, and its successful joins are not recorded", "", ok, 5, "", false},
-		{"a group without Nodes slows down after its first failed join (CAPI-26)", "", failed, 0, "f", true},
-		{"existing Nodes count as successful joins, so one failed join does not slow the group down (CAPI-26)", "", failed, 3, "jjjf", false},
-		{"a group slows down when two of three joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
-		{"a group stays slow after one failed and one successful join (CAPI-26)", "f", ok, 0, "fj", true},
-		{"a group is no longer slow after one failed and two successful joins (CAPI-26)", "fj", ok, 0, "fjj", false},
+		{"a group without failed joins is not limited, and its successful joins are not recorded", "", ok, 5, "", false},
+		{"a group without Nodes is limited after its first failed join (CAPI-26)", "", failed, 0, "f", true},
+		{"existing Nodes count as successful joins, so one failed join does not limit the group (CAPI-26)", "", failed, 3, "jjjf", false},
+		{"a group is limited when two of three joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
+		{"a group stays limited after one failed and one successful join (CAPI-26)", "f", ok, 0, "fj", true},
+		{"a group is no longer limited after one failed and two successful joins (CAPI-26)", "fj", ok, 0, "fjj", false},
 		{"a failed join is forgotten after ten successful joins", "fjjjjjjjjj", ok, 0, "", false},
-		{"one failed join does not slow down a group of 500 Nodes, and at most ten joins are recorded", "", failed, 500, "jjjjjjjjjf", false},
+		{"one failed join does not limit a group of 500 Nodes, and at most ten joins are recorded", "", failed, 500, "jjjjjjjjjf", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			after := withJoin(outcomesIn(tt.before, nil), tt.ok, tt.nodes)

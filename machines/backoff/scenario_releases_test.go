@@ -122,7 +122,7 @@ func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T
 	g := newGroup(t)
 	old := func(letters string) map[string]any { return map[string]any{"recentJoins": letters} }
 	now := map[string]any{"joinOutcomes": []any{"Joined", "Failed"}, "recentJoins": "jf"}
-	inOrder(t, "a write of the old release removes joinOutcomes", func(t *testing.T) {
+	inOrder(t, "a write of the previous release removes status.joinOutcomes", func(t *testing.T) {
 		g.T = t
 		g.mustWrite(now)
 		g.expectStatus("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
@@ -132,7 +132,7 @@ func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T
 		g.mustWrite(map[string]any{})
 		g.expectStatus("")
 	})
-	inOrder(t, "the CRD of the old release rejects joinOutcomes with an internal error, and accepts recentJoins", func(t *testing.T) {
+	inOrder(t, "with the previous release's CRD, the API server refuses joinOutcomes with an internal error and accepts recentJoins", func(t *testing.T) {
 		g.T = t
 		g.define(false)
 		if err := g.write(now); !apierrors.IsInternalError(err) {
@@ -141,7 +141,7 @@ func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T
 		g.mustWrite(old("jf"))
 		g.expectStatus("jf")
 	})
-	inOrder(t, "the old release can update a status that was stored with the CRD of this release", func(t *testing.T) {
+	inOrder(t, "the previous release can update a status that was stored with the CRD of this release", func(t *testing.T) {
 		g.T = t
 		g.define(true)
 		g.mustWrite(now)
@@ -152,7 +152,7 @@ func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T
 		g.define(true)
 		g.expectStatus("jfj")
 	})
-	inOrder(t, "the schema rejects an eleventh outcome and an unknown outcome", func(t *testing.T) {
+	inOrder(t, "the CRD of this release rejects an eleventh entry and an unknown value in status.joinOutcomes", func(t *testing.T) {
 		g.T = t
 		for _, outcomes := range [][]any{slices.Repeat([]any{"Joined"}, 11), {"Perhaps"}} {
 			if err := g.write(map[string]any{"joinOutcomes": outcomes}); !apierrors.IsInvalid(err) {

@@ -30,8 +30,8 @@ func failing(times int, a Attempt, err *fault.Error) (list []v1alpha1.GroupBacko
 	return list, last
 }
 
-func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
-	t.Run("the wait doubles with each failure, from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
+func TestAGroupWaitsAfterFailedCreationsOfServers(t *testing.T) {
+	t.Run("the wait doubles with each failure for lack of capacity, from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
 		for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 			list, last := failing(i+1, small, quota)
 			if got := list[0].Until.Sub(last); got != want || len(list) != 1 || list[0].Step != int32(i+1) || !list[0].Since.Time.Equal(noon) {
@@ -69,7 +69,7 @@ func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("Machines with another flavor, zone or newer template do not wait, and none waits once the quota is raised (CAPI-22)", func(t *testing.T) {
+	t.Run("Machines with another flavor, another zone or a newer template do not wait, and none waits once the quota is raised (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -85,14 +85,14 @@ func TestAGroupWaitsAfterFailuresForLackOfCapacity(t *testing.T) {
 			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("when a Machine with an older template fails too, the wait is longer and still concerns Machines with the newer one", func(t *testing.T) {
+	t.Run("a failure of a Machine with an older template prolongs the wait of Machines with the newer template", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
 			t.Errorf("%+v", old)
 		}
 	})
-	t.Run("an ACTIVE server ends only the back-off of its own flavor, and none when it was requested before the failure", func(t *testing.T) {
+	t.Run("an ACTIVE server ends only its own flavor's back-off, and ends none when it was requested before the failure", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large", Zone: "a", Revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string

@@ -40,7 +40,7 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		lost   string // the kind of the owner that does not exist; empty when all owners exist
 		want   string // the user data; or "waits: " and a part of the error, when drover cannot create user data yet
 	}{
-		{"the Secret for the revision of the Machine's set is used, and <MACHINE_NAME> in it is replaced (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"the Secret for the revision of the Machine's set is used, with the Machine's name for <MACHINE_NAME> (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
 		{"the Secret is used when the deployment has operating-system-manager's finalizer but not its annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
@@ -109,7 +109,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 	}{
 		{"<<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>> in the Secret's userData are replaced by the Machine's values (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
 		{"percent-encoded <<MACHINE_NAME>> and <<BOOTSTRAP_TOKEN>> are replaced too, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"drover creates no token for user data that does not contain <<BOOTSTRAP_TOKEN>>", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
+		{"drover creates no bootstrap token for user data that does not contain <<BOOTSTRAP_TOKEN>>", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
 		{"the Secret of credentialsSecretRef takes precedence over that of secretRef", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
 		{"the Machine's overwriteCloudConfig takes precedence over the class's user data", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
 		{"a Machine gets drover's own user data when the class's Secret has only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},

@@ -37,8 +37,8 @@ func TestAKubeletRegistersOnlyLabelsThatNodeRestrictionAllows(t *testing.T) {
 	}
 }
 
-func TestNodeLabelsComeFromTheTemplateAndTheMachine(t *testing.T) {
-	t.Run("labels in metadata are used except those of the selector, and labels in spec.metadata take precedence (MC-55)", func(t *testing.T) {
+func TestTheLabelsOfANodeComeFromItsMachine(t *testing.T) {
+	t.Run("a Node gets its Machine's labels except those in the set's selector, and labels in spec.metadata override them (MC-55)", func(t *testing.T) {
 		spec := &v1alpha1.MachineSpec{}
 		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(
@@ -59,13 +59,13 @@ func TestNodesHaveTheLabelOfTheirOperatingSystem(t *testing.T) {
 		labels map[string]string
 		want   map[string]string
 	}{
-		"the label names the operating system of the provider spec (F-38)":                               {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
-		"the label is set when the provider spec spells the key OperatingSystem (F-38)":                  {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
-		"a label with the same key in the Machine's spec takes precedence over the provider spec (F-38)": {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
-		"the label is left out when the operating system is not a valid label value (F-38)":              {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
-		"the label is missing when the provider spec names no operating system (F-38)":                   {`{}`, nil, map[string]string{}},
-		"the label is missing when the provider spec is unreadable (F-38)":                               {`[]`, nil, map[string]string{}},
-		"the label is missing when the Machine has no provider spec of its own (F-38)":                   {"", nil, map[string]string{}},
+		"the label names the operating system of the provider spec (F-38)":                                        {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
+		"the label is set when the provider spec writes the key as OperatingSystem, with a capital letter (F-38)": {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
+		"a label with the same key in the Machine's spec takes precedence over the provider spec (F-38)":          {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
+		"the label is left out when the operating system is not a valid label value (F-38)":                       {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
+		"the label is missing when the provider spec names no operating system (F-38)":                            {`{}`, nil, map[string]string{}},
+		"the label is missing when the provider spec is unreadable (F-38)":                                        {`[]`, nil, map[string]string{}},
+		"the label is missing when the Machine has no provider spec of its own (F-38)":                            {"", nil, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.MachineSpec{}

@@ -15,12 +15,12 @@ const allSystems = `{
 	"rhelSubscriptionManagerUser": "<< USER >>", "rhelSubscriptionManagerPassword": "hidden", "rhsmOfflineToken": "hidden", "attachSubscription": false,
 	"rhelUseSatelliteServer": false, "rhelSatelliteServer": "", "rhelOrganizationName": "", "rhelActivationKey": ""}`
 
-func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
+func TestSettingsOfOtherOperatingSystemsInOperatingSystemSpecHaveNoEffect(t *testing.T) {
 	for system, own := range map[string][]string{
 		"ubuntu":  {"distUpgradeOnBoot"},
 		"flatcar": {"disableAutoUpdate", "DisableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
 	} {
-		t.Run("accepts the keys of other operating systems on "+system+" and warns that they have no effect (MC-9, F-35)", func(t *testing.T) {
+		t.Run("drover accepts the settings of other operating systems for "+system+" and warns that they have no effect (MC-9, F-35)", func(t *testing.T) {
 			in := input(system, allSystems)
 			if _, err := in.Render(); err != nil {
 				t.Fatal(err)
@@ -40,18 +40,18 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a misspelled key is refused, and the error names the nearest key of the Machine's operating system (MC-9, F-35)", func(t *testing.T) {
+	t.Run("a misspelled setting is refused, and the error suggests a setting of the Machine's operating system (MC-9, F-35)", func(t *testing.T) {
 		_, err := input("flatcar", `{"distUpgradeOnBoot": true, "disableAutoUpdat": true}`).Render()
 		if err == nil || !strings.Contains(err.Error(), "operatingSystemSpec.disableAutoUpdat: unknown field; did you mean disableAutoUpdate?") {
 			t.Errorf("error: %v", err)
 		}
 	})
-	t.Run("the value of another operating system's key is not checked (F-35)", func(t *testing.T) {
+	t.Run("the value of a setting of another operating system is not checked (F-35)", func(t *testing.T) {
 		if _, err := input("ubuntu", `{"disableAutoUpdate": "maybe"}`).Render(); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("there are no warnings for an operating system that drover does not know (F-35)", func(t *testing.T) {
+	t.Run("drover warns about no setting when it does not know the operating system (F-35)", func(t *testing.T) {
 		c := &v1alpha1.ProviderConfig{OperatingSystem: "plan9"}
 		c.OperatingSystemSpec.Raw = []byte(allSystems)
 		if got := Warnings(c); got != nil {

@@ -25,7 +25,7 @@ func TestRedactRemovesSecretsFromAWholeConsoleOutput(t *testing.T) {
 	})
 }
 
-func TestRedactRemovesOnlySecrets(t *testing.T) {
+func TestRedactRemovesOnlySecretsFromConsoleOutput(t *testing.T) {
 	foreign := input("ubuntu", "{}")
 	foreign.Provider.OverwriteCloudConfig = ptr.To("#cloud-config\npassword: 'hunter2secret'\nwrite_files:\n- content: |\n    -----BEGIN PRIVATE KEY-----\n    MC4CAQAwBQYDK2VwBCIEIHxy\n    -----END PRIVATE KEY-----\n    API_KEY=k3yk3yk3y\n")
 	for _, tt := range []struct {
@@ -37,10 +37,10 @@ func TestRedactRemovesOnlySecrets(t *testing.T) {
 	}{
 		{"the bootstrap token", input("ubuntu", "{}"), "kubelet: token abcdef.0123456789abcdef refused", "0123456789abcdef", "kubelet: token"},
 		{"the secret half of the token when it is printed without the ID", input("ubuntu", "{}"), "got 0123456789abcdef here", "0123456789abcdef", "got "},
-		{"the token in an Ignition document", input("flatcar", "{}"), "got 0123456789abcdef here", "0123456789abcdef", " here"},
-		{"the token in base64", input("ubuntu", "{}"), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
+		{"the token when the user data is an Ignition document", input("flatcar", "{}"), "got 0123456789abcdef here", "0123456789abcdef", " here"},
+		{"the token when it is printed in base64 form", input("ubuntu", "{}"), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
 		{"a proxy's password", siteInput("flatcar"), "curl: (5) pa55word", "pa55word", "curl: (5)"},
-		{"a password in user data that drover did not write", foreign, "login: hunter2secret", "hunter2secret", "login:"},
+		{"a password that comes from an overwriteCloudConfig", foreign, "login: hunter2secret", "hunter2secret", "login:"},
 		{"a line of a private key that is in the user data", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
 		{"an API key that is in the user data", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
 		{"a password in a URL that is not in the user data", nil, "GET http://me:secret99@proxy/ failed", "secret99", "@proxy/ failed"},

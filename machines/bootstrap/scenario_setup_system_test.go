@@ -13,7 +13,7 @@ func TestTheServersSetupSetsTheSysctlKeys(t *testing.T) {
 		missing string
 		want    string // a key that the setup must set; empty when the setup must fail
 	}{
-		"sets the IPv6 keys on an image with IPv6":                                {"", "net/ipv6/conf/all/forwarding"},
+		"sets the sysctl keys of IPv6 on an image with IPv6":                      {"", "net/ipv6/conf/all/forwarding"},
 		"succeeds on an image whose IPv6 is off (F-41)":                           {"net/ipv6", "net/ipv4/ip_forward"},
 		"fails when a key that does not belong to IPv6 is missing (F-41)":         {"net/bridge/bridge-nf-call-iptables", ""},
 		"fails when one IPv6 key is missing and the other IPv6 keys exist (F-41)": {"net/ipv6/conf/all/forwarding", ""},
@@ -149,8 +149,8 @@ func TestUserDataHasTheSameSettingsAsThatOfOperatingSystemManager(t *testing.T) 
 		parts        []string
 		absent       string
 	}{
-		"images are pulled in parallel, with a limit (F-41)":                                         {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
-		"Flatcar's volume plugins are outside of /usr (F-41)":                                        {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
+		"the kubelet pulls images in parallel, at most ten at once (F-41)":                           {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
+		"the folder for the kubelet's volume plugins is outside of /usr on Flatcar (F-41)":           {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
 		"a container's log file may grow to 100 MiB (F-41)":                                          {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
 		"Flatcar's update-engine reads its proxy from the file proxy.env (F-41)":                     {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
 		"the file proxy.env that Flatcar's update-engine reads contains the operator's proxy (F-41)": {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},

@@ -36,7 +36,7 @@ func TestTheServersSetupFindsTheServersOwnUUID(t *testing.T) {
 		"finds the UUID when the value of a metadata key looks like JSON (F-40)":                     `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
 		"finds the UUID when meta_data.json has several lines (F-40)":                                "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
 	} {
-		t.Run("setup "+name, func(t *testing.T) {
+		t.Run("the setup "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
 			h.whole()
 			h.write("web/meta_data.json", document)
@@ -221,7 +221,7 @@ func TestTheServersSetupChecksTheVersionOfContainerd(t *testing.T) {
 	}
 }
 
-func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
+func TestContainerdOnFlatcarStartsWithTheConfigurationFileThatTheSetupWrites(t *testing.T) {
 	const dropIn = "/etc/systemd/system/containerd.service.d/10-drover-config.conf"
 	in := siteInput("flatcar")
 	userData, err := in.Render()
@@ -295,7 +295,7 @@ func TestTheReportOnTheConsoleShowsWhyAKubeletDoesNotJoin(t *testing.T) {
 // messages matches the commands that print why the setup cannot continue.
 var messages = regexp.MustCompile(`echo [^\n]*(\\\n[^\n]*)?>&2`)
 
-func TestEachFailureMessageOfTheSetupContainsTheWordFailed(t *testing.T) {
+func TestEachFailureMessageOfTheServersSetupContainsTheWordFailed(t *testing.T) {
 	script, err := static.ReadFile("files/setup.sh")
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func tokensIn(t *testing.T, c client.Client) int {
 	return len(list.Items)
 }
 
-func TestNoTokenIsCreatedWhenTheUserDataCannotBeRendered(t *testing.T) {
+func TestNoBootstrapTokenIsCreatedWhenTheUserDataCannotBeRendered(t *testing.T) {
 	_, _, m := family()
 	m.OwnerReferences = nil
 	m.Spec.Metadata.Labels = map[string]string{"a b": ""}

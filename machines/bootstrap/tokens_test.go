@@ -79,7 +79,7 @@ func TestAMachinesBootstrapTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 			t.Errorf("data %q", s.Data)
 		}
 	})
-	t.Run("a look-up by the token's ID returns the Machine and the expiry, and a look-up by an unknown ID nothing (MC-58)", func(t *testing.T) {
+	t.Run("a look-up by the token's ID returns its Machine and its expiry, and an unknown ID has no result (MC-58)", func(t *testing.T) {
 		h, err := HolderOf(t.Context(), c, first.ID)
 		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() || !h.Expiry.Equal(clock.Now().Add(TokenLife)) {
 			t.Errorf("got holder %+v, error %v, want Machine ns/m with the UID u and an expiry in %v", h, err, TokenLife)
@@ -160,7 +160,7 @@ func TestABootstrapTokenCostsFewAPICalls(t *testing.T) {
 	}
 	tokens := process()
 	first := ensure(t, tokens)
-	t.Run("one call creates the token, without a look-up, when the Machine is too new to have a token of an earlier process", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
+	t.Run("drover creates the token of a new Machine with one call and does not look for an existing token first", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
 	t.Run("the token costs no further call while its Machine waits (F-57)", func(t *testing.T) {
 		for range 10 {
 			if again := ensure(t, tokens); again != first {
@@ -226,8 +226,8 @@ func TestTheBootstrapTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) 
 	}
 }
 
-func TestABootstrapTokenWhoseDeletionConflictsIsDeletedLater(t *testing.T) {
-	t.Run("the next attempt deletes the token", func(t *testing.T) {
+func TestABootstrapTokenIsDeletedAlthoughItsFirstDeletionEndsInAConflict(t *testing.T) {
+	t.Run("the second deletion succeeds", func(t *testing.T) {
 		refused := 0
 		c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

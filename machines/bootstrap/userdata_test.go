@@ -55,7 +55,7 @@ func siteInput(operatingSystem string) *Input {
 
 const certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 
-func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
+func TestRenderedUserDataIsCompleteAndEqualsTheGoldenFiles(t *testing.T) {
 	for _, tt := range []struct{ name, system, spec string }{
 		{"ubuntu", "ubuntu", `{}`},
 		{"ubuntu-upgraded", "ubuntu", `{"distUpgradeOnBoot": true}`},
@@ -63,6 +63,13 @@ func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
 		{"ubuntu-site", "ubuntu", `{}`},
 		{"flatcar-site", "flatcar", `{}`},
 	} {
+		what := map[string]string{
+			"ubuntu":          "the user data for ubuntu",
+			"ubuntu-upgraded": "the user data for ubuntu with distUpgradeOnBoot",
+			"flatcar":         "the user data for flatcar",
+			"ubuntu-site":     "the user data for ubuntu with the operator's site settings",
+			"flatcar-site":    "the user data for flatcar with the operator's site settings",
+		}[tt.name]
 		golden := filepath.Join("testdata", tt.name+".golden")
 		input := func(system, spec string) *Input {
 			if strings.HasSuffix(tt.name, "-site") {
@@ -74,7 +81,7 @@ func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run("the user data "+tt.name+" equals its golden file", func(t *testing.T) {
+		t.Run(what+" equals its golden file", func(t *testing.T) {
 			if *update {
 				if err := os.WriteFile(golden, got, 0o600); err != nil {
 					t.Fatal(err)
@@ -88,13 +95,13 @@ func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
 				t.Errorf("the user data differs from %s; run the test with -update and read the difference", golden)
 			}
 		})
-		t.Run("the user data "+tt.name+" is the same when it is rendered again", func(t *testing.T) {
+		t.Run(what+" is the same when it is rendered again", func(t *testing.T) {
 			again, err := input(tt.system, tt.spec).Render()
 			if err != nil || !bytes.Equal(got, again) {
 				t.Errorf("the second rendering differs (error %v)", err)
 			}
 		})
-		t.Run("the user data "+tt.name+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
+		t.Run(what+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
 	}
 }
 

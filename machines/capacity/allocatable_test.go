@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestTheMemoryOfANodeTemplateIsReducedByTheConfiguredShareOfTheKernel(t *testing.T) {
+func TestTheMemoryOfANodeTemplateIsReducedByThePercentageThatIsSetForTheKernel(t *testing.T) {
 	ten := rules
 	ten.KernelMemory = 10
 	got, err := ten.template(ofDeployment(deployment()), shape(), nil)

@@ -133,7 +133,7 @@ func (b *bench) condition(d *v1alpha1.MachineDeployment, status metav1.Condition
 	}
 }
 
-func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
+func TestReconcileWritesTheNodeTemplateIntoTheDeploymentsStatus(t *testing.T) {
 	b := newBench(t)
 	t.Run("writes the node template once when the deployment's flavor exists in the cloud", func(t *testing.T) {
 		d := b.create("known")
@@ -231,7 +231,7 @@ func TestReconcileWritesTheNodeTemplateIntoStatus(t *testing.T) {
 	})
 }
 
-func TestACreatedDeploymentGetsANodeTemplateWhileTheManagerRuns(t *testing.T) {
+func TestADeploymentThatIsCreatedWhileTheManagerRunsGetsANodeTemplate(t *testing.T) {
 	b := newBenchInMemory(t)
 	mgr, err := ctrl.NewManager(b.config, manager.Options{
 		Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
@@ -262,7 +262,7 @@ func TestACreatedDeploymentGetsANodeTemplateWhileTheManagerRuns(t *testing.T) {
 	b.condition(d, metav1.ConditionTrue, reasonResolved, "")
 }
 
-func TestDuringACloudOutageTheNodeTemplateIsKeptWhileTheMachineTemplateIsUnchanged(t *testing.T) {
+func TestTheNodeTemplateIsKeptDuringACloudOutageUnlessTheMachineTemplateChanges(t *testing.T) {
 	away := fault.New(fault.Transient, fault.CodeCloudUnavailable, "the cloud does not answer")
 	s := ofDeployment(deployment())
 	known, err := rules.template(s, shape(), nil)

@@ -97,7 +97,7 @@ func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("memory that was learned is kept when the group no longer has a node", func(t *testing.T) {
+	t.Run("without a node, the group keeps the learned memory size until its settings change", func(t *testing.T) {
 		learned, err := ask(t, c, "a", pool("a", "3500Mi", nil)...)
 		if err != nil {
 			t.Fatal(err)
@@ -106,17 +106,17 @@ func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 		if got := memoryOf(t, c, "a", pool("a", "", remembering)...); got != "3500Mi" {
 			t.Errorf("%s of memory", got)
 		}
-		t.Run("memory that one deployment learned is used for another deployment with the same settings", func(t *testing.T) {
+		t.Run("another deployment with the same settings uses the learned memory size too", func(t *testing.T) {
 			if got := memoryOf(t, c, "b", append(pool("a", "", remembering), pool("b", "", nil)...)...); got != "3500Mi" {
 				t.Errorf("%s of memory", got)
 			}
 		})
 		for name, change := range map[string]func(*v1alpha1.MachineDeployment){
-			"memory that was learned is forgotten when the kubelet configuration changes (CA-C103)": func(d *v1alpha1.MachineDeployment) {
+			"the learned memory size is dropped when the kubelet configuration changes (CA-C103)": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Metadata.Annotations = map[string]string{"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods": "50"}
 			},
-			"memory that was learned is forgotten when the kubelet version changes (CA-C103)": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },
-			"memory that was learned is forgotten when the image changes (CA-C103)": func(d *v1alpha1.MachineDeployment) {
+			"the learned memory size is dropped when the kubelet version changes (CA-C103)": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },
+			"the learned memory size is dropped when the image changes (CA-C103)": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProviderSpec":{"image":"other"}}`)}
 			},
 		} {
@@ -130,7 +130,7 @@ func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 				}
 			})
 		}
-		t.Run("memory that was learned is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
+		t.Run("the learned memory size is dropped when the flavor changes (CA-C103)", func(t *testing.T) {
 			larger := shape()
 			larger.Flavor = "m1.large"
 			if got := memoryOf(t, &catalog{shape: larger}, "a", pool("a", "", remembering)...); got != computed {

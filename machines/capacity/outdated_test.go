@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestNodesWhoseSettingsDifferFromTheAnnotationsAreOutdated(t *testing.T) {
+func TestNodesWhoseSettingsDifferFromTheDeploymentsAnnotationsAreOutdated(t *testing.T) {
 	node := func(pods, cpu, memory, hugePages string) *corev1.Node {
 		n := &corev1.Node{}
 		n.Status.Capacity = corev1.ResourceList{
@@ -24,12 +24,12 @@ func TestNodesWhoseSettingsDifferFromTheAnnotationsAreOutdated(t *testing.T) {
 		node        *corev1.Node
 		want        bool
 	}{
-		"every node is up to date when its deployment has no kubelet annotations (F-36)":                          {nil, node("250", "1", "1000Mi", "0"), false},
-		"a node whose maximum of pods differs from the annotation is outdated (F-36)":                             {map[string]string{"MaxPods": "50"}, node("110", "1600m", "3100Mi", "0"), true},
-		"a node with the annotated maximum of pods is up to date (F-36)":                                          {map[string]string{"MaxPods": "50"}, node("50", "1", "1000Mi", "0"), false},
-		"a node whose reserved resources differ from the annotation is outdated (F-36)":                           {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "1600m", "3100Mi", "0"), true},
-		"a node with the annotated reserved resources is up to date (F-36)":                                       {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2376Mi", "0"), false},
-		"a node with the annotated reserved resources is up to date although huge pages reduce its memory (F-36)": {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2176Mi", "200Mi"), false},
+		"every node is up to date when its deployment has no kubelet annotations (F-36)":                                  {nil, node("250", "1", "1000Mi", "0"), false},
+		"a node whose maximum number of pods differs from the deployment's annotation is outdated (F-36)":                 {map[string]string{"MaxPods": "50"}, node("110", "1600m", "3100Mi", "0"), true},
+		"a node is up to date when its maximum number of pods is that in the deployment's annotation (F-36)":              {map[string]string{"MaxPods": "50"}, node("50", "1", "1000Mi", "0"), false},
+		"a node whose reserved resources differ from the deployment's annotation is outdated (F-36)":                      {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "1600m", "3100Mi", "0"), true},
+		"a node is up to date when its reserved resources are those in the deployment's annotation (F-36)":                {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2376Mi", "0"), false},
+		"a node with the reserved resources of the annotation is up to date although huge pages reduce its memory (F-36)": {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2176Mi", "200Mi"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deployment()
@@ -46,7 +46,7 @@ func TestNodesWhoseSettingsDifferFromTheAnnotationsAreOutdated(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the node template has the annotated maximum of pods, even when an existing node is outdated (F-36)", func(t *testing.T) {
+	t.Run("the node template has the maximum number of pods in the annotation, even when an existing node is outdated (F-36)", func(t *testing.T) {
 		objects := pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{kubeletConfig + "MaxPods": "50"}
 		})

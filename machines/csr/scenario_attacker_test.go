@@ -71,11 +71,11 @@ func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate with the organization system:nodes twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:nodes"}
 		}), denied},
-		{"does not get a certificate with a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate in the name of a service account (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.CommonName = "system:serviceaccount:kube-system:admin"
 		}), denied},
-		{"does not get a certificate for the node's name with a space at its end (MC-58)", withToken("aaaaaa", "awaited "), denied},
-		{"does not get a certificate for the node's name in capitals (MC-58)", withToken("aaaaaa", "AWAITED"), denied},
+		{"does not get a certificate when a space follows the node's name in the request (MC-58)", withToken("aaaaaa", "awaited "), denied},
+		{"does not get a certificate when the node's name is in capital letters in the request (MC-58)", withToken("aaaaaa", "AWAITED"), denied},
 		{"does not get a certificate with host names (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.DNSNames = []string{"kubernetes.default.svc"} }), denied},
 		{"does not get a certificate with a URI (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/admin"}}
@@ -96,7 +96,7 @@ func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate when the token is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
 		{"does not get a certificate when the token was deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
 		{"does not get a certificate when the token has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
-		{"does not get a certificate when the token's ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
+		{"does not get a certificate when the token's ID is written as a path, with two dots and a slash (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
 		{"does not get a certificate when the token's user is not in drover's group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
 	} {
 		t.Run("a stolen token "+tt.name, func(t *testing.T) {

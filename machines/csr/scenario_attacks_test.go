@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -20,40 +21,45 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
+// objectName returns the name of a subtest as a name for an object.
+func objectName(subtest string) string {
+	return strings.ReplaceAll(strings.ToLower(subtest), " ", "-")
+}
+
 func testDenied(p *plane) {
 	m := p.machine("denied", "0a1b2c3d-0000-4000-8000-000000000010", nil, "")
 	token, err := p.source.Tokens.Ensure(p.ctx, m)
 	p.must(err)
 	config := p.kube.ConfigForToken(token.String())
 	for name, change := range map[string]func(*x509.CertificateRequest, *[]certificatesv1.KeyUsage){
-		"another-node-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"the name of another node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.CommonName = "system:node:other"
 		},
-		"user-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"the name of a user": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.CommonName = "kubernetes-admin"
 		},
-		"second-organization": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"a second organization": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
 		},
-		"organizational-unit": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"an organizational unit": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.OrganizationalUnit = []string{"x"}
 		},
-		"host-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
-		"address": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"a host name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
+		"an IP address": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.IPAddresses = []net.IP{net.ParseIP("10.0.0.5")}
 		},
-		"uri": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"a URI": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}}
 		},
-		"e-mail":            func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
-		"server-auth-usage": func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
+		"an e-mail address":     func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
+		"the usage server auth": func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
 	} {
 		p.within("a request with "+name+" is denied", func(p *plane) {
 			template, usages := nodeRequest("denied"), []certificatesv1.KeyUsage{sign, auth}
 			change(template, &usages)
 			what := withToken("", "denied")
 			what.request, what.usages = template, usages
-			p.wants(certificatesv1.CertificateDenied, p.ask(config, "denied-"+name, what))
+			p.wants(certificatesv1.CertificateDenied, p.ask(config, "denied-"+objectName(name), what))
 		})
 	}
 }
@@ -107,21 +113,21 @@ func testCompromisedKubelet(p *plane) {
 	p.machine("expected", "0a1b2c3d-0000-4000-8000-000000000052", nil, "")
 	kubelet := p.asKubelet("broken")
 	for name, what := range map[string]attempt{
-		"administrator-group": asNode("broken", "broken").with(masters),
-		"server-auth":         asNode("broken", "broken").with(func(a *attempt) { a.usages = append(a.usages, serving) }),
-		"api-server-name":     toServe("broken", "broken", "kubernetes.default.svc"),
+		"a certificate of an administrator":                     asNode("broken", "broken").with(masters),
+		"a client certificate with the usage server auth":       asNode("broken", "broken").with(func(a *attempt) { a.usages = append(a.usages, serving) }),
+		"a serving certificate with the name of the API server": toServe("broken", "broken", "kubernetes.default.svc"),
 	} {
 		p.within("a request for "+name+" is denied (MC-58)", func(p *plane) {
-			p.wants(certificatesv1.CertificateDenied, p.ask(kubelet, "broken-"+name, what))
+			p.wants(certificatesv1.CertificateDenied, p.ask(kubelet, "broken-"+objectName(name), what))
 		})
 	}
 	for name, what := range map[string]attempt{
-		"another-node":            asNode("broken", "bystander"),
-		"awaited-server":          asNode("broken", "expected"),
-		"serving-as-another-node": toServe("broken", "bystander", "10.0.0.5"),
+		"the certificate of another node":                     asNode("broken", "bystander"),
+		"the certificate of a server that has not joined yet": asNode("broken", "expected"),
+		"a serving certificate of another node":               toServe("broken", "bystander", "10.0.0.5"),
 	} {
 		p.within("a request for "+name+" is refused by the API server's NodeRestriction (MC-58)", func(p *plane) {
-			if err := p.request(kubelet, "broken-"+name, what); !apierrors.IsForbidden(err) {
+			if err := p.request(kubelet, "broken-"+objectName(name), what); !apierrors.IsForbidden(err) {
 				p.Errorf("got error %v, want Forbidden", err)
 			}
 		})

@@ -214,18 +214,18 @@ func (p *plane) boot(server, name string, userData []byte) *journal {
 func TestEachNodeGetsOnlyItsOwnCertificatesOnARealControlPlane(t *testing.T) {
 	p := newPlane(t)
 	for _, system := range []string{"ubuntu", "flatcar"} {
-		p.beside(system+" boots with drover's user data, joins under its provider ID (CA-C42) and renews both certificates (MC-58)", func(p *plane) { testLife(p, system) })
+		p.beside("a server with "+system+" boots with drover's user data, registers its provider ID (CA-C42) and renews both certificates (MC-58)", func(p *plane) { testLife(p, system) })
 	}
-	p.within("a token gets nothing but its node's certificate (MC-58)", testDenied)
+	p.within("a bootstrap token gets no certificate but its own node's (MC-58)", testDenied)
 	// This part runs in parallel, because the API server may accept a token for 10 s after it has expired.
-	p.beside("the API server refuses a token that has expired or was deleted (MC-58)", testExpiredToken)
-	p.within("a token of operating-system-manager is only for servers of its deployment that have not joined yet (MC-58)", testSharedToken)
+	p.beside("the API server refuses a bootstrap token that has expired or was deleted (MC-58)", testExpiredToken)
+	p.within("a token of operating-system-manager gets certificates only for its deployment's servers before they join (MC-58)", testSharedToken)
 	p.within("a compromised kubelet gets only its own certificates (MC-58)", testCompromisedKubelet)
-	p.within("a serving certificate is only for addresses that the cloud lists, and never for the API server's (F-2)", testForgedAddresses)
+	p.within("a node gets no serving certificate for an address that the cloud does not list or that the API server has (F-2)", testForgedAddresses)
 	p.within("a Machine that uses another node's name gets an Event and does not stop that node's certificates (F-7)", testSquatter)
-	p.within("a token is deleted when its Machine no longer exists", testCollect)
-	p.within("a kubelet may set exactly the labels that it registers with", testLabels)
-	p.within("another approver of bootstrap tokens causes a warning (MC-58)", testGuard)
+	p.within("a bootstrap token is deleted when its Machine has joined or no longer exists", testCollect)
+	p.within("the API server accepts from a kubelet exactly those labels that drover selects for its registration", testLabels)
+	p.within("drover warns about an RBAC binding with which Kubernetes approves requests of bootstrap tokens (MC-58)", testGuard)
 }
 
 func testLife(p *plane, system string) {

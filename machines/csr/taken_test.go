@@ -46,8 +46,8 @@ func TestAMachineInAnAttackersCloud(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatTheConfiguredCloudListsIsAccepted(t *testing.T) {
-	t.Run("a Machine gets a certificate although an older Node of another cloud reports the same address (F-2)", func(t *testing.T) {
+func TestAnAddressThatTheOperatorsCloudListsIsCertified(t *testing.T) {
+	t.Run("a Machine in the operator's cloud gets a certificate for an address that an older Node of another cloud has (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		now := time.Unix(1700000000, 0)
 		own := c.machine("own", "10.0.0.6", joined)

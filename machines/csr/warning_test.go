@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestAWarningIsNotRepeatedWithinTenMinutes(t *testing.T) {
+func TestAWarningAboutAMachineIsNotRepeatedWithinTenMinutes(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	w := &warned{last: map[types.UID]time.Time{}}
 	for n := range 10_000 {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-func TestADeploymentWithTooLargeSpecReplicasIsRefused(t *testing.T) {
+func TestADeploymentWithTooLargeSpecReplicasCreatesNothing(t *testing.T) {
 	r, snapshots := limited(t, 0, 0)
 	recorder := r.writes.events.(*events.FakeRecorder)
 	d := &v1alpha1.MachineDeployment{}
@@ -43,7 +43,7 @@ func TestADeploymentWithTooLargeSpecReplicasIsRefused(t *testing.T) {
 			t.Error("there is no Event")
 		}
 	})
-	t.Run("the deployment creates no other set (F-29)", func(t *testing.T) {
+	t.Run("drover creates no set beside the two that exist (F-29)", func(t *testing.T) {
 		var sets v1alpha1.MachineSetList
 		if err := r.client.List(t.Context(), &sets); err != nil || len(sets.Items) != 2 {
 			t.Errorf("%d sets, error %v", len(sets.Items), err)

@@ -58,13 +58,13 @@ func TestTheTaintsAndAnnotationsOfANodeAreRestoredAfterARollout(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", ResourceVersion: "7", Annotations: annotations}, Spec: corev1.NodeSpec{Taints: taints}}
 	}
 	for name, was := range map[string]*corev1.Node{
-		"a Node that had neither taints nor annotations has none after the rollout":               node(nil),
-		"taints and annotations of other programs are the same after the rollout":                 node(map[string]string{"note": "x"}, theirs),
-		"the scale-down of a Node stays disabled when an operator had disabled it":                node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
-		"the scale-down of a Node stays enabled when an operator had enabled it":                  node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
-		"drover's taint stays on a Node on which an operator had set it":                          node(map[string]string{"note": "x"}, ours, theirs),
-		"drover's taint and annotation stay on a Node on which an operator had set them":          node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
-		"a taint with the key of drover's taint and the effect NoExecute stays after the rollout": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
+		"a Node that had neither taints nor annotations has none after the rollout":                      node(nil),
+		"taints and annotations of other programs are the same after the rollout":                        node(map[string]string{"note": "x"}, theirs),
+		"the scale-down of a Node is disabled after the rollout when an operator had disabled it before": node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
+		"the scale-down of a Node is enabled after the rollout when an operator had enabled it before":   node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
+		"drover's taint stays on a Node when an operator had set it before the rollout":                  node(map[string]string{"note": "x"}, ours, theirs),
+		"drover's taint and annotation stay on a Node when an operator had set both before the rollout":  node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
+		"a NoExecute taint with the key of drover's taint is unchanged after the rollout":                node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
 		t.Run(name+" (MCM-20)", func(t *testing.T) {
 			marked := patched(t, was, addPatch(was, rolledBy))
@@ -83,7 +83,7 @@ func TestTheTaintsAndAnnotationsOfANodeAreRestoredAfterARollout(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a taint with the key of drover's taint and another effect stays during and after the rollout (F-47)", func(t *testing.T) {
+	t.Run("a NoSchedule taint with the key of drover's taint stays during and after the rollout (F-47)", func(t *testing.T) {
 		other := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectNoSchedule}
 		marked := patched(t, node(nil, other), addPatch(node(nil, other), rolledBy))
 		if diff := cmp.Diff([]corev1.Taint{other, ours}, marked.Spec.Taints); diff != "" {
@@ -93,7 +93,7 @@ func TestTheTaintsAndAnnotationsOfANodeAreRestoredAfterARollout(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("the annotation and taints that an operator sets during the rollout stay (MCM-20)", func(t *testing.T) {
+	t.Run("an annotation and a taint that an operator sets on a Node during the rollout stay after it (MCM-20)", func(t *testing.T) {
 		was := node(nil)
 		marked := patched(t, was, addPatch(was, rolledBy))
 		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"

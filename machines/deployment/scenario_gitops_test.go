@@ -96,7 +96,7 @@ func TestApplyingAManifestAsAMergePatchKeepsSpecRemovals(t *testing.T) {
 // test returns the name of a subtest. The parameter what states how spec.replicas of the second manifest differs from the first: dropped,
 // kept, raised or lowered.
 func (t tool) test(what string) string {
-	return "the Machine in spec.removals is deleted after " + t.name + " with spec.replicas " + what + " (CA-C60, CA-C88)"
+	return "the Machine in spec.removals is deleted although spec.replicas is " + what + " in the next manifest for " + t.name + " (CA-C60, CA-C88)"
 }
 
 // manifest applies a first manifest, names a Machine for removal, and applies a second manifest. The parameter what is the key of the
@@ -149,7 +149,7 @@ func (h *harness) edited(t *testing.T) {
 		"raised":  {`s/^  replicas: .*/  replicas: 6/`, 6},
 		"lowered": {`s/^  replicas: .*/  replicas: 2/`, 2},
 	} {
-		t.Run("the Machine in spec.removals is deleted after kubectl edit with spec.replicas "+what+" (CA-C60)", func(t *testing.T) {
+		t.Run("the Machine in spec.removals is deleted although spec.replicas is "+what+" with kubectl edit (CA-C60)", func(t *testing.T) {
 			h := h.on(t)
 			editor := filepath.Join(t.TempDir(), "editor")
 			if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i '"+want.script+"' \"$1\"\n"), 0o700); err != nil {

@@ -31,7 +31,7 @@ func TestOnlyUrgentChangesOfADeploymentsStatusAreWrittenAtOnce(t *testing.T) {
 			st.Conditions[0].Message, st.Conditions[0].LastTransitionTime = "2 of 3", metav1.NewTime(time.Unix(1, 0))
 		}, false},
 		{"writes the end of a rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Reason = rollout.ReasonComplete }, true},
-		{"writes the stop of a rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"writes at once that a rollout has stopped", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
 		{"writes a new condition at once", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue})
 		}, true},

@@ -30,7 +30,7 @@ func TestCordonKeepsNewPodsAndConnectionsOffTheNode(t *testing.T) {
 		}
 		return n
 	}
-	t.Run("one patch cordons and taints the Node and excludes it from load balancers; the autoscaler's taint stays (CAPI-37, CA-C81)", func(t *testing.T) {
+	t.Run("one patch cordons the Node, taints it, excludes it from load balancers, and keeps the autoscaler's taint (CAPI-37, CA-C81)", func(t *testing.T) {
 		stale := read()
 		for range 2 {
 			if _, err := Cordon(t.Context(), c, read()); err != nil {

@@ -42,7 +42,7 @@ func TestADrainWaitsForReadWriteOnceVolumes(t *testing.T) {
 			t.Errorf("last Round() = %+v, want Done with the last volume", r)
 		}
 	})
-	t.Run("the drain waits no longer than the timeout for the detachment of a volume (MC-61)", func(t *testing.T) {
+	t.Run("the drain waits at most five minutes for the detachment of a volume (MC-61)", func(t *testing.T) {
 		node, m := newTestNode(t, append(withVolume("db-1", corev1.ReadWriteOnce), withVolume("db-2", corev1.ReadWriteOnce)...)...), newMemory()
 		round(t, node, m, 0)
 		round(t, node, m, time.Second)

@@ -7,21 +7,22 @@ import (
 
 func TestThePolicyOfEachFailureClass(t *testing.T) {
 	for class, want := range map[Class]struct {
+		does               string
 		backoff, resources bool
 		shown              time.Duration
 	}{
-		Quota:       {true, true, 0},
-		NoCapacity:  {true, true, 0},
-		Invalid:     {true, false, 0},
-		NotFound:    {true, false, 0},
-		RateLimited: {false, false, -1},
-		Auth:        {false, false, 5 * time.Minute},
-		Transient:   {false, false, 5 * time.Minute},
-		Conflict:    {false, false, 5 * time.Minute},
-		Unknown:     {false, false, 5 * time.Minute},
-		"made up":   {false, false, 5 * time.Minute},
+		Quota:              {"starts a back-off, and is shown to the autoscaler at once as lack of resources", true, true, 0},
+		NoCapacity:         {"starts a back-off, and is shown to the autoscaler at once as lack of resources", true, true, 0},
+		Invalid:            {"starts a back-off, and is shown to the autoscaler at once as another error than lack of resources", true, false, 0},
+		NotFound:           {"starts a back-off, and is shown to the autoscaler at once as another error than lack of resources", true, false, 0},
+		RateLimited:        {"starts no back-off, and is never shown to the autoscaler", false, false, -1},
+		Auth:               {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
+		Transient:          {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
+		Conflict:           {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
+		Unknown:            {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
+		"ThatIsNotDefined": {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
 	} {
-		t.Run("failure class "+string(class)+" has the right back-off, and is shown to the autoscaler at the right time with the right error class (CA-C47)", func(t *testing.T) {
+		t.Run("failure class "+string(class)+" "+want.does+" (CA-C47)", func(t *testing.T) {
 			p := PolicyOf(class)
 			if p.OpensBackoff != want.backoff || p.OutOfResources != want.resources || p.ShownAfter != want.shown {
 				t.Fatalf("PolicyOf() = %+v", p)

@@ -8,7 +8,7 @@ import (
 )
 
 // Each row alters a stored object so that an author could write a protected value.
-func TestAlteredAdmissionPoliciesAreNotInForce(t *testing.T) {
+func TestWhichAlteredAdmissionPoliciesDroverTrusts(t *testing.T) {
 	set := func(value any, path ...string) func(*unstructured.Unstructured) {
 		return func(o *unstructured.Unstructured) {
 			if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {

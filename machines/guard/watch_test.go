@@ -40,7 +40,7 @@ func TestAdmissionPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T
 			})
 		}
 	}
-	t.Run("policies are in force from the creation of a missing binding until the deletion of the binding (F-5)", func(t *testing.T) {
+	t.Run("policies are in force once a missing binding is created, and not any more once the binding is deleted (F-5)", func(t *testing.T) {
 		run(t, without(binding, "drover-guard-machines"), func(w *world) {
 			time.Sleep(time.Minute)
 			w.inForce(false)

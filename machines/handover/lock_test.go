@@ -302,7 +302,7 @@ func TestDroverStopsLeadingWhenAnotherProgramTakesItsLease(t *testing.T) {
 }
 
 // While another program holds machine-controller's lease, Get must return when a drover last renewed drover's own lease.
-func TestWhileAnotherProgramLeadsTheLockShowsTheLastRenewalOfDroversOwnLease(t *testing.T) {
+func TestTheLockReturnsTheLastRenewalOfDroversLeaseWhileMachineControllerLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		c, _ := e.client("drover-a")

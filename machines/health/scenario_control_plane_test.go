@@ -28,7 +28,7 @@ func TestHealthChecksOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	newWorld(t).runs(t, []part{
 		{"a healthy cluster causes no write, and no further health check is planned", (*world).testWell},
-		{"a Machine with an unready Node is replaced after the timeout, and the next such Machine once the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"of two Machines with unready Nodes, one is replaced after the timeout, and the other once the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
 		{"a new leader continues the replacements that the previous leader recorded, and starts no others (MCM-46)", (*world).testNewLeader},
 		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
 		{"a Machine whose deletion is refused does not block other replacements, and its deletion is retried with increasing waits (MCM-46)", (*world).testRefused},
@@ -40,7 +40,7 @@ func TestHealthChecksBesideDroversOtherControllers(t *testing.T) {
 	newWorldInMemory(t).runs(t, []part{
 		{"a Machine that recovers before the timeout is kept, and its condition Healthy becomes True (MCM-44)", (*world).testRecovers},
 		{"a Machine that the cache shows as unhealthy is kept when a live read shows its Node Ready", (*world).testStaleCache},
-		{"an unhealthy Machine is kept while another replacement is recorded, even if the cache does not show the record yet", (*world).testStaleRecord},
+		{"an unhealthy Machine is kept while its group's status records another replacement that the cache does not show yet", (*world).testStaleRecord},
 		{"a leader that has not renewed its lease in time replaces nothing (MCM-80)", (*world).testOldLease},
 		{"the health timeout of an unhealthy Machine starts again after an outage of the API server (MCM-51)", (*world).testBlind},
 	})

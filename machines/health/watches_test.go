@@ -50,7 +50,7 @@ func TestOnlyRelevantChangesStartAHealthCheck(t *testing.T) {
 		{"a Machine's new annotation starts a check", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true"} }, true},
 		{"a Machine's deletion starts a check", func(m *v1alpha1.Machine) { m.DeletionTimestamp = &later }, true},
 		{"the removal of a Machine's reference to its Node starts a check", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
-		{"a change of status.nodeMarks.started, which records a Machine's first start, causes a check", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
+		{"a change of status.nodeMarks.started, which records the first start of a Machine's Node, starts a check", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
 		{"the removal of a Machine's owner reference starts a check", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a CRD without annotations counts as not being deleted, and does not allow deletions (F-42)", func(t *testing.T) {
+	t.Run("a CRD without annotations and deletion timestamp is not being deleted, and has no annotation allow-deletion (F-42)", func(t *testing.T) {
 		if d := definitionOf(&metav1.PartialObjectMetadata{}); d.allowed || d.deleting {
 			t.Errorf("got %+v", d)
 		}

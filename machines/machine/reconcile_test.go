@@ -29,7 +29,7 @@ func TestAQuotaErrorStartsABackOff(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	})
-	inOrder(t, "makes one attempt per back-off step and no write, however often the Machine is reconciled", func(t *testing.T) {
+	inOrder(t, "tries to create the server once per back-off step and writes nothing, however often the Machine is reconciled", func(t *testing.T) {
 		before := b.read().ResourceVersion
 		for range 100 {
 			b.pass()
@@ -41,7 +41,7 @@ func TestAQuotaErrorStartsABackOff(t *testing.T) {
 			t.Errorf("it was written: %s, then %s: %+v", before, m.ResourceVersion, m.Status)
 		}
 	})
-	inOrder(t, "doubles the wait up to five minutes: 15 attempts in an hour", func(t *testing.T) {
+	inOrder(t, "doubles the wait after each failed attempt up to five minutes, so that an hour has at most 16 attempts", func(t *testing.T) {
 		for elapsed := time.Duration(0); elapsed < time.Hour; elapsed += time.Second {
 			b.clock.SetTime(b.clock.Now().Add(time.Second))
 			b.pass()
@@ -50,7 +50,7 @@ func TestAQuotaErrorStartsABackOff(t *testing.T) {
 			t.Errorf("%d attempts in an hour", n)
 		}
 	})
-	inOrder(t, "makes at most one more attempt after a restart", func(t *testing.T) {
+	inOrder(t, "tries to create the server at most once after drover restarts", func(t *testing.T) {
 		n := b.cloud.count("EnsureServer")
 		b.restart()
 		b.pass()
@@ -123,7 +123,7 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("when the provider ID is of a server that is gone, one reconcile sets the existing server's provider ID (MCM-40)", func(t *testing.T) {
+	t.Run("replaces the provider ID of a server that is gone with that of the existing server in one reconcile (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID

@@ -49,8 +49,8 @@ func (b *bench) untouched(was *v1alpha1.Machine) {
 	}
 }
 
-func TestDroverChecksWhetherADeletionOfAMachineIsBlocked(t *testing.T) {
-	t.Run("cordons, drains and deletes nothing while the deletion is blocked, and records one Event (F-42)", func(t *testing.T) {
+func TestDroverChecksWhetherCRDsBlockTheDeletionOfAMachine(t *testing.T) {
+	t.Run("cordons, drains and deletes nothing while a CRD that is being deleted blocks the deletion, and records one Event (F-42)", func(t *testing.T) {
 		b, _ := withheld(t)
 		was := b.read()
 		b.end()
@@ -113,7 +113,7 @@ func TestDroverChecksWhetherADeletionOfAMachineIsBlocked(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("checks for a block only when the Machine is being deleted (F-42)", func(t *testing.T) {
+	t.Run("checks the CRDs only when the Machine is being deleted (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		b.pass()
 		if len(g.asked) != 0 {

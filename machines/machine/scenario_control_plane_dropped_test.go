@@ -36,14 +36,14 @@ func (w *world) testReplaced(t *testing.T) {
 	id := *m.Spec.ProviderID
 	same := func(m *v1alpha1.Machine) bool { return ptr.Deref(m.Spec.ProviderID, "") == id }
 
-	inOrder(t, "keeps the server that is being built, although the write drops the status (F-5)", func(*testing.T) {
+	inOrder(t, "while its server is being built, and keeps the server (F-5)", func(*testing.T) {
 		w.replaces(m)
 		w.until(m, "its provider ID is back", same)
 	})
 	w.boot(m)
 	w.until(m, "it is Ready", isReady)
 	node := w.node("replaced").UID
-	inOrder(t, "keeps its Node and the time since which it is Ready, although the write drops the status (F-5)", func(t *testing.T) {
+	inOrder(t, "while it is Ready, and keeps its Node and the time since which it is Ready (F-5)", func(t *testing.T) {
 		before := m.DeepCopy()
 		w.replaces(m)
 		w.until(m, "its status is back", func(m *v1alpha1.Machine) bool {
@@ -54,7 +54,7 @@ func (w *world) testReplaced(t *testing.T) {
 			t.Errorf("status %+v, before %+v", m.Status, before.Status)
 		}
 	})
-	inOrder(t, "leaves nothing behind when it is deleted, although a write during the deletion drops the status (F-5)", func(t *testing.T) {
+	inOrder(t, "during its deletion, and leaves nothing behind (F-5)", func(t *testing.T) {
 		w.cloud.change(m.UID, func(s *fakeServer) { s.slow = true })
 		w.must(w.client.Delete(w.ctx, m))
 		w.until(m, "the deletion of its server is requested", func(*v1alpha1.Machine) bool { return w.cloud.count("DeleteServer replaced") > 0 })

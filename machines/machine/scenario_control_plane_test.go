@@ -93,8 +93,8 @@ func (w *world) testLife(t *testing.T) {
 		}
 	})
 	inOrder(t, "drover makes at most 5 writes of the Machine, 2 of the Node and 2 of the join token", w.testWrites)
-	inOrder(t, "the serving certificate is approved (MC-58)", w.testServing)
-	inOrder(t, "a certificate request without a waiting Machine is not approved (MC-58)", w.testUnawaited)
+	inOrder(t, "the serving certificate of the kubelet is approved (MC-58)", w.testServing)
+	inOrder(t, "a certificate request for a Node that no Machine awaits is not approved (MC-58)", w.testUnawaited)
 	inOrder(t, "condition Ready of the Machine follows condition Ready of its Node (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
 	t.Parallel()
 	inOrder(t, "the deletion waits for the disruption budget, names the budget, and leaves nothing behind (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })

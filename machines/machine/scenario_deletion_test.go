@@ -365,12 +365,12 @@ func TestAMissingNodeIsShown(t *testing.T) {
 
 func TestTheLifeOfAMachineWithABlockedDrainTakesFewWrites(t *testing.T) {
 	b := joined(t, owned)
-	inOrder(t, "makes at most five writes from creation to Ready, and repeats no value", func(t *testing.T) {
+	inOrder(t, "drover makes at most five writes from the creation of the Machine to Ready, and writes no value twice", func(t *testing.T) {
 		if n := b.patches.count["*v1alpha1.Machine"]; n == 0 || n > 5 || b.patches.count["*v1.Node"] != 1 || len(b.patches.idle) > 0 {
 			t.Errorf("%v; without change: %v", b.patches.count, b.patches.idle)
 		}
 	})
-	inOrder(t, "writes the message of a blocked drain once, however often the drain is retried", func(t *testing.T) {
+	inOrder(t, "drover writes the message of a blocked drain once, however often it retries the drain", func(t *testing.T) {
 		b.create(stubborn("p"))
 		b.end()
 		b.shown()
@@ -383,7 +383,7 @@ func TestTheLifeOfAMachineWithABlockedDrainTakesFewWrites(t *testing.T) {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
 		}
 	})
-	inOrder(t, "makes at most two writes from the end of the blocked drain to the end of the Machine", func(t *testing.T) {
+	inOrder(t, "drover makes at most two writes between the end of the blocked drain and the end of the Machine", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"]
 		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
 		b.pass()

@@ -48,7 +48,7 @@ func TestAMachineKeepsOneOfSeveralServers(t *testing.T) {
 	}
 }
 
-func TestCloudResourcesAreRecorded(t *testing.T) {
+func TestCloudResourcesOfAMachineAreRecordedInItsStatus(t *testing.T) {
 	t.Run("the Machine's status has port, floating IP and host, and the Event of a forced deletion names port and floating IP", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()

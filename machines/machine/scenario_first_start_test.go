@@ -144,7 +144,7 @@ func TestAMachineIsShownAsStartingUntilItsNodeIsComplete(t *testing.T) {
 func TestALongFirstStartOfANodeDoesNotCountAsAFailedJoin(t *testing.T) {
 	b := starting(t, startup)
 	b.registers(corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule))
-	inOrder(t, "a long first start does not count as a failed join, and the Machine is kept (F-47)", func(t *testing.T) {
+	inOrder(t, "a Machine whose Node is not complete for a day is kept, and no failed join is recorded (F-47)", func(t *testing.T) {
 		for range 24 {
 			b.wait(time.Hour)
 			b.restart()
@@ -178,13 +178,13 @@ func TestTheMessageAboutANewNodeThatIsNotReadyIsWrittenRarely(t *testing.T) {
 	b.create(n)
 	b.pass()
 	before := b.patches.count["*v1alpha1.Machine"]
-	inOrder(t, "the message is not written again for each removed taint (F-47)", func(t *testing.T) {
+	inOrder(t, "the message is not written again at once when a taint is removed (F-47)", func(t *testing.T) {
 		b.changes(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[1:] })
 		if now := b.patches.count["*v1alpha1.Machine"]; now != before {
 			t.Errorf("%d writes, then %d", before, now)
 		}
 	})
-	inOrder(t, "the message is updated when the Node is not young any more (F-47)", func(t *testing.T) {
+	inOrder(t, "the message is updated within 30 s after a taint is removed (F-47)", func(t *testing.T) {
 		b.changes(func(n *corev1.Node) {
 			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintUninitialized })
 		})
@@ -199,9 +199,9 @@ func TestTheMessageAboutANewNodeThatIsNotReadyIsWrittenRarely(t *testing.T) {
 	})
 }
 
-func TestTheFirstStartIsRepeatedOnlyForANewNode(t *testing.T) {
+func TestAMachineIsShownAsStartingAgainOnlyForANewNode(t *testing.T) {
 	for _, key := range []string{startup, ""} {
-		name := "the first start of a Node that becomes unreachable is not repeated"
+		name := "a Machine whose Node becomes unreachable is not shown as starting again"
 		if key == "" {
 			name += ", when no startup taint is configured"
 		}
@@ -220,7 +220,7 @@ func TestTheFirstStartIsRepeatedOnlyForANewNode(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the first start is repeated when the Node was deleted and has registered again (F-47)", func(t *testing.T) {
+	t.Run("a Machine whose Node was deleted and has registered again is shown as starting again (F-47)", func(t *testing.T) {
 		b := starting(t, "")
 		b.registers(corev1.ConditionTrue)
 		b.pass()
@@ -270,7 +270,7 @@ func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.
 }
 
 func TestAStartupTaintOfAnotherProgramIsNotSetAgain(t *testing.T) {
-	t.Run("drover does not restore the taint that the other program removed, even when spec.taints names the taint (F-47)", func(t *testing.T) {
+	t.Run("drover does not restore a taint that its program removed, even when the Machine's spec.taints names the taint (F-47)", func(t *testing.T) {
 		b := starting(t, "", cilium)
 		m := b.read()
 		m.Spec.Taints = []corev1.Taint{taint(cilium, corev1.TaintEffectNoExecute), taint("gpu", corev1.TaintEffectNoSchedule)}

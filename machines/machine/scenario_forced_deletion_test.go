@@ -87,28 +87,28 @@ func (b *bench) listsWhatIsLeft(events string, more ...string) {
 
 // cloudFailures holds failures of a call to the cloud, as drover's OpenStack driver reports them.
 var cloudFailures = map[string]func(b *bench) error{
-	"no connection": func(*bench) error {
+	"gets no connection": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "the call failed: no connection")
 	},
-	"no answer until the deadline": func(b *bench) error {
+	"gets no answer until the deadline": func(b *bench) error {
 		b.wait(time.Minute)
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "the call failed: no answer within 1m0s")
 	},
-	"a 500": func(*bench) error {
+	"is answered with 500": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeServerError, "the call failed: HTTP 500")
 	},
-	"a 401 each time": func(*bench) error { return fault.New(fault.Auth, fault.CodeUnauthorized, "the call failed: HTTP 401") },
-	"a 403":           func(*bench) error { return fault.New(fault.Auth, fault.CodeForbidden, "the call failed: HTTP 403") },
-	"a proxy's 404": func(*bench) error {
+	"is answered with 401 each time": func(*bench) error { return fault.New(fault.Auth, fault.CodeUnauthorized, "the call failed: HTTP 401") },
+	"is answered with 403":           func(*bench) error { return fault.New(fault.Auth, fault.CodeForbidden, "the call failed: HTTP 403") },
+	"is answered with 404 by a proxy": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeForeignAnswer, "the call failed: HTTP 404")
 	},
-	"a conflict": func(*bench) error { return fault.New(fault.Conflict, fault.CodeConflict, "the call failed: HTTP 409") },
-	"a 429 with a day's Retry-After": func(*bench) error {
+	"is answered with a conflict": func(*bench) error { return fault.New(fault.Conflict, fault.CodeConflict, "the call failed: HTTP 409") },
+	"is answered with 429 and a Retry-After of a day": func(*bench) error {
 		err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the call failed: HTTP 429")
 		err.RetryAfter = 5 * time.Minute
 		return err
 	},
-	"a wait until drover's other calls are done": func(*bench) error {
+	"must wait until drover's other calls are done": func(*bench) error {
 		err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the call failed: it waits for its turn")
 		err.RetryAfter = 5 * time.Minute
 		return err
@@ -122,7 +122,7 @@ func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes, and an Event lists what may be left, when the cloud call "+call+" gets "+name+node+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes, and an Event lists what may be left, when the cloud call "+call+" "+name+node+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {
@@ -133,7 +133,7 @@ func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 					}
 					events := b.forcedEvents()
 					b.listsWhatIsLeft(events)
-					if !strings.HasPrefix(name, "a wait") && !strings.Contains(events, "the call failed") {
+					if !strings.HasPrefix(name, "must wait") && !strings.Contains(events, "the call failed") {
 						t.Errorf("the cause of the failure is not in %s", events)
 					}
 				})
@@ -176,26 +176,26 @@ var things = schema.GroupResource{Resource: "things"}
 
 // clusterFailures holds failures of a call to the API server.
 var clusterFailures = map[string]func(b *bench) error{
-	"no connection": func(*bench) error { return errors.New("connection refused") },
-	"no answer until the deadline": func(b *bench) error {
+	"gets no connection": func(*bench) error { return errors.New("connection refused") },
+	"gets no answer until the deadline": func(b *bench) error {
 		b.wait(time.Minute)
 		return errors.New("context deadline exceeded")
 	},
-	"a 500":           func(*bench) error { return apierrors.NewInternalError(errors.New("no reason")) },
-	"a 401 each time": func(*bench) error { return apierrors.NewUnauthorized("no") },
-	"a 403":           func(*bench) error { return apierrors.NewForbidden(things, "thing", errors.New("no")) },
-	"a proxy's 404": func(*bench) error {
+	"is answered with 500":           func(*bench) error { return apierrors.NewInternalError(errors.New("no reason")) },
+	"is answered with 401 each time": func(*bench) error { return apierrors.NewUnauthorized("no") },
+	"is answered with 403":           func(*bench) error { return apierrors.NewForbidden(things, "thing", errors.New("no")) },
+	"is answered with 404 by a proxy": func(*bench) error {
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", things, "thing", "default backend - 404", 0, true)
 	},
-	"a conflict":                     func(*bench) error { return apierrors.NewConflict(things, "thing", errors.New("it has changed")) },
-	"a 429 with a day's Retry-After": func(*bench) error { return apierrors.NewTooManyRequests("later", 86400) },
+	"is answered with a conflict":                     func(*bench) error { return apierrors.NewConflict(things, "thing", errors.New("it has changed")) },
+	"is answered with 429 and a Retry-After of a day": func(*bench) error { return apierrors.NewTooManyRequests("later", 86400) },
 }
 
 func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 	for _, call := range []string{"eviction", "LIST *v1.PodList", "LIST *v1.VolumeAttachmentList", "PATCH *v1.Node", "DELETE *v1.Node"} {
 		for name, failure := range clusterFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes when the API call "+call+" gets "+name+node+" (F-22, F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes when the API call "+strings.NewReplacer("*v1.", "", "List", "s").Replace(call)+" "+name+node+" (F-22, F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.failing = func(made string) error {
@@ -210,7 +210,7 @@ func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 						t.Errorf("resources are left in a cloud that works: %s", events)
 					}
 					kept, named := b.node().Name != "", strings.Contains(events, "deleting node m: ")
-					if kept != named && name != "a proxy's 404" {
+					if kept != named && name != "is answered with 404 by a proxy" {
 						t.Errorf("the Node is left: %v; events: %s", kept, events)
 					}
 				})

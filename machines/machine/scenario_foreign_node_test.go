@@ -230,14 +230,14 @@ func TestANodeWithAForgedProviderIDDoesNotHideTheMachinesNode(t *testing.T) {
 	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
 	b.create(forged)
 	b.shown()
-	inOrder(t, "a Node with a forged provider ID is not joined before the Machine's Node registers (F-4)", func(t *testing.T) {
+	inOrder(t, "the Machine does not accept a Node with a forged provider ID before its own Node registers (F-4)", func(t *testing.T) {
 		if ref := b.read().Status.NodeRef; ref != nil {
 			t.Errorf("the Machine's Node is %+v", ref)
 		}
 	})
 	b.create(n)
 	b.shown()
-	inOrder(t, "the Machine's Node is joined once it registers, although a Node with a forged provider ID exists (F-4)", func(t *testing.T) {
+	inOrder(t, "the Machine accepts its own Node although a Node with a forged provider ID exists (F-4)", func(t *testing.T) {
 		if m := b.read(); m.Status.NodeRef == nil || m.Status.NodeRef.UID != "real" || !isReady(m) {
 			t.Errorf("the Machine's Node is %+v; %+v", m.Status.NodeRef, find(m, v1alpha1.ConditionReady))
 		}

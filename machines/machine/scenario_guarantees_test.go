@@ -156,10 +156,10 @@ func TestLabelsAnnotationsAndTaintsOfAMachineReachItsNode(t *testing.T) {
 
 func TestADeletionWaitsForCredentialsAndMachineClass(t *testing.T) {
 	for _, missing := range []*fault.Error{
-		fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there"),
-		fault.New(fault.Invalid, fault.CodeInvalidSpec, "MachineClass workers is not there"),
+		fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is missing"),
+		fault.New(fault.Invalid, fault.CodeInvalidSpec, "MachineClass workers is missing"),
 	} {
-		t.Run("keeps the Machine and shows why while "+missing.Message+", and continues the deletion afterwards (MCM-6, CAPI-45)", func(t *testing.T) {
+		t.Run("keeps the Machine and shows the reason while "+missing.Message+", and continues the deletion afterwards (MCM-6, CAPI-45)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.pass()
 			b.cloud.refuse["m"] = missing
@@ -184,7 +184,7 @@ func TestADeletionWaitsForCredentialsAndMachineClass(t *testing.T) {
 	}
 }
 
-func TestADeleteDuringACreateLeavesNothing(t *testing.T) {
+func TestADeletionDuringTheCreationOfAServerLeavesNothing(t *testing.T) {
 	for _, call := range []string{"Prepare", "EnsureServer"} {
 		t.Run("a Machine that is deleted during the cloud call "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
 			b := newBench(t, nil)

@@ -51,7 +51,7 @@ func TestAMachineWithoutAnOwnerAfterItsJoinTimeout(t *testing.T) {
 		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
 			t.Errorf("%+v", c)
 		}
-		t.Run("is kept with the phase Failed, and its console is read only once (MC-57)", func(t *testing.T) {
+		t.Run("later keeps the phase Failed, and its console is not read again (MC-57)", func(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			b.pass()
@@ -60,7 +60,7 @@ func TestAMachineWithoutAnOwnerAfterItsJoinTimeout(t *testing.T) {
 				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
 			}
 		})
-		t.Run("accepts a Node that registers after the join deadline", func(t *testing.T) {
+		t.Run("becomes Ready when its Node registers after the join deadline", func(t *testing.T) {
 			b.create(b.nodeOf())
 			b.pass()
 			if !isReady(b.read()) || b.read().Status.ErrorReason != nil {
@@ -110,12 +110,12 @@ func TestFailedJoinsSlowDownADeployment(t *testing.T) {
 		b.create(m)
 	}
 	b.late()
-	inOrder(t, "the Machine is replaced, and its group records the failure (CAPI-26, CAPI-25)", func(t *testing.T) {
+	inOrder(t, "a Machine whose Node does not join is replaced, and its group's status records the failed join (CAPI-26, CAPI-25)", func(t *testing.T) {
 		if b.read().DeletionTimestamp == nil || b.pool().Status.RecentJoins != "f" {
 			t.Errorf("%+v, joins %q", b.read(), b.pool().Status.RecentJoins)
 		}
 	})
-	inOrder(t, "a server is created for only one of the next Machines, even after drover restarts (CAPI-26)", func(t *testing.T) {
+	inOrder(t, "after a failed join, drover creates a server for only one of the next Machines, even when it restarts (CAPI-26)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.key = client.ObjectKeyFromObject(m)
@@ -127,7 +127,7 @@ func TestFailedJoinsSlowDownADeployment(t *testing.T) {
 			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
 		}
 	})
-	inOrder(t, "a server is created for the next Machine when the tried Machine has joined (CAPI-26)", func(t *testing.T) {
+	inOrder(t, "drover creates a server for the next Machine when the Node of the previous one has joined (CAPI-26)", func(t *testing.T) {
 		b.key = client.ObjectKeyFromObject(second)
 		n := b.nodeOf()
 		n.Name = "n"
@@ -185,7 +185,7 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v", b.node().Spec.Taints)
 		}
 	})
-	inOrder(t, "drover sets the Node's label of the physical host", func(t *testing.T) {
+	inOrder(t, "drover sets the label with the name of the physical host on the Node", func(t *testing.T) {
 		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
 			t.Errorf("%q", got)
 		}

@@ -24,8 +24,8 @@ func (b *bench) under(l *term) {
 	b.start(o)
 }
 
-func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
-	t.Run("a lease that was not renewed in time stops all creates and writes, and the next reconcile is after a second", func(t *testing.T) {
+func TestDroverChangesNothingWhileItsLeaseIsNotRenewedInTime(t *testing.T) {
+	t.Run("drover creates and writes nothing, and requeues the Machine after a second", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		b.under(&term{})
 		b.wait(9 * time.Second)
@@ -45,7 +45,7 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 	}{
 		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("drover makes no other cloud call when its lease is not renewed in time during the cloud call "+tt.call, func(t *testing.T) {
+		t.Run("drover makes no other cloud call when the lease has become too old during the cloud call "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)
@@ -68,7 +68,7 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a lease that was not renewed in time stops writes of the status, which may conflict with a new leader's writes", func(t *testing.T) {
+	t.Run("drover does not write the status of a Machine, because a new leader may write it", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)
@@ -84,7 +84,7 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 			t.Error("not written under a fresh lease either")
 		}
 	})
-	t.Run("a lease that was not renewed in time stops deletions until drover renews the lease", func(t *testing.T) {
+	t.Run("drover deletes no server until it has renewed its lease", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)
@@ -105,7 +105,7 @@ func TestALeaseThatWasNotRenewedStopsCreatesWritesAndDeletions(t *testing.T) {
 	})
 }
 
-func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
+func TestALeaseThatIsLostDuringTheCreationOfAServerLeavesOneServer(t *testing.T) {
 	for _, tt := range []struct{ name, call string }{
 		{"the new leader creates no second server when the lease is lost while the port is created (MCM-109)", "Prepare"},
 		{"the new leader creates no second server when the lease is lost while the server is created (MCM-109)", "EnsureServer"},

@@ -37,9 +37,9 @@ func (b *bench) relabel(labels map[string]string) {
 	b.update(m)
 }
 
-func TestARecordOfLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
+func TestARecordOfAppliedLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
-	t.Run("a forged record on the Node removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
+	t.Run("a forged record does not make drover remove labels, annotations and taints of an administrator (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Labels[restricted] = "secret"
@@ -53,7 +53,7 @@ func TestARecordOfLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 			t.Errorf("labels %v, annotations %v, taints %v", n.Labels, n.Annotations, n.Spec.Taints)
 		}
 	})
-	t.Run("a forged record on the Node does not mark the Node's first start as complete (F-6)", func(t *testing.T) {
+	t.Run("a Machine is shown as starting although a forged record says that its Node has started (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		n.Annotations = map[string]string{v1alpha1.AnnotationNodeSynced: forged}
@@ -63,7 +63,7 @@ func TestARecordOfLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 		b.pass()
 		b.isStarting("the Node is not Ready")
 	})
-	t.Run("the next patch of the Node removes a record that an older version of drover wrote on the Node (F-6)", func(t *testing.T) {
+	t.Run("drover's next patch of the Node removes the record that an older version of drover wrote (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Annotations[v1alpha1.AnnotationNodeSynced] = forged
@@ -139,7 +139,7 @@ func TestTheRecordOfNodeLabelsAnnotationsAndTaintsInAMachinesStatus(t *testing.T
 			t.Errorf("labels %v, record %+v", n.Labels, r)
 		}
 	})
-	t.Run("drover restores with one write a record that a client removed, and removes nothing from the Node (F-6)", func(t *testing.T) {
+	t.Run("a record that a client removed is restored with one write, and nothing is removed from the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		machines, nodes := b.counts()
 		m := b.read()
@@ -167,7 +167,7 @@ func TestTheRecordOfNodeLabelsAnnotationsAndTaintsInAMachinesStatus(t *testing.T
 			t.Error("the first start counts as complete")
 		}
 	})
-	t.Run("drover makes the record for a Machine of an older drover version without a write of the Node (F-6)", func(t *testing.T) {
+	t.Run("the record of a Machine from an older version of drover is added without a write of the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		m := b.read()
 		m.Status.NodeMarks, m.Status.Phase = nil, ptr.To(v1alpha1.PhaseRunning)

@@ -385,7 +385,7 @@ func TestWhetherADeletionPutsTheNodeOutOfService(t *testing.T) {
 		b.end()
 		return a
 	}
-	t.Run("puts the Node out of service before the deletion of a server whose start has failed", func(t *testing.T) {
+	t.Run("puts the Node out of service and then deletes the server when drover could not start the server", func(t *testing.T) {
 		b := wontStart(t)
 		tainted := false
 		b.cloud.onDelete = func() { tainted = outOfService(b.node()) }

@@ -26,7 +26,7 @@ func (b *bench) recorded() string {
 }
 
 func TestTheProjectInAMachinesStatus(t *testing.T) {
-	t.Run("the project is written with the finalizers, in one write before the first create (F-17)", func(t *testing.T) {
+	t.Run("one write records the project and adds the finalizers before anything is created in the cloud (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		first := ""
 		b.cloud.during = func(string) {
@@ -50,7 +50,7 @@ func TestTheProjectInAMachinesStatus(t *testing.T) {
 			t.Errorf("finalizers %v, writes %v", m.Finalizers, b.written.made)
 		}
 	})
-	t.Run("drover does not write the project again when the set has recorded it with the finalizers (F-17)", func(t *testing.T) {
+	t.Run("drover does not write the project and the finalizers again when the Machine's set has written them (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			owned(m)
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
@@ -63,7 +63,7 @@ func TestTheProjectInAMachinesStatus(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("the project is written before the first create even when the Machine has had finalizers before (F-17)", func(t *testing.T) {
+	t.Run("the project is written before anything is created in the cloud, even if the Machine already has finalizers (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
 		})
@@ -85,7 +85,7 @@ func TestTheProjectInAMachinesStatus(t *testing.T) {
 			t.Errorf("the Machine still exists: %+v", m.Status)
 		}
 	})
-	t.Run("a Machine is kept while resources may exist in its project, and an Event of a forced deletion names the project (F-17)", func(t *testing.T) {
+	t.Run("a deleted Machine is kept while its project may have resources, and the Event of a forced deletion names the project (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Transient, fault.CodeUnsettled, "no answer")
 		b.pass()

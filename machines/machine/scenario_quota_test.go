@@ -165,7 +165,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOff(t *testing.T)
 	p.await("the Machines exist", func() bool { return len(p.machines()) == 3 })
 	p.pass()
 
-	inOrder(t, "one Machine asks the cloud, and all Machines show the error at once (CA-C46, CA-C48, CAPI-10, CAPI-22)", func(t *testing.T) {
+	inOrder(t, "drover tries to create a server for one Machine, and all Machines show the error at once (CA-C46, CA-C48, CAPI-10, CAPI-22)", func(t *testing.T) {
 		p.await("all show it", func() bool {
 			list, err := p.groups.Instances(poolID)
 			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i model.Instance) bool {
@@ -176,7 +176,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOff(t *testing.T)
 			t.Errorf("%d Machines created ports", n)
 		}
 	})
-	inOrder(t, "in an hour, one attempt is made per back-off step and no Machine is created, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
+	inOrder(t, "in an hour, drover tries one server per back-off step and creates no Machine, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
 		for minute := range 60 {
 			p.clock.SetTime(p.clock.Now().Add(time.Minute))
 			p.pass()

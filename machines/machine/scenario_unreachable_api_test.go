@@ -46,14 +46,14 @@ func TestNothingIsCreatedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 			t.Errorf("%d servers, the condition is %+v", len(b.cloud.servers), ready)
 		}
 	})
-	inOrder(t, "creates no server before the caches have caught up (MCM-79)", func(t *testing.T) {
+	inOrder(t, "creates no server in the first 25 s after the outage, so that the informer caches can catch up (MCM-79)", func(t *testing.T) {
 		watch.AnsweredControl()
 		passTime(b, watch, 25*time.Second, true)
 		if b.pass(); len(b.cloud.servers) != 0 {
 			t.Error("a server was created")
 		}
 	})
-	inOrder(t, "creates the server once the caches have caught up (MCM-79)", func(t *testing.T) {
+	inOrder(t, "creates the server 30 s after the outage (MCM-79)", func(t *testing.T) {
 		passTime(b, watch, 5*time.Second, true)
 		if b.pass(); len(b.cloud.servers) != 1 {
 			t.Errorf("%d servers", len(b.cloud.servers))
@@ -67,14 +67,14 @@ func TestAnOutageOfTheAPIServerExtendsTheJoinTimeout(t *testing.T) {
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 	passTime(b, watch, 5*time.Minute, true)
 	passTime(b, watch, time.Hour, false)
-	inOrder(t, "gives up no server during the outage (MCM-79)", func(t *testing.T) {
+	inOrder(t, "keeps the Machine that has no Node yet during the outage (MCM-79)", func(t *testing.T) {
 		if b.pass(); b.read().DeletionTimestamp != nil {
 			t.Fatal("the server was given up")
 		}
 	})
 	watch.AnsweredControl()
 	passTime(b, watch, 30*time.Second+10*time.Minute-5*time.Second, true)
-	inOrder(t, "gives up no server before the join timeout after the outage (MCM-51, MCM-79)", func(t *testing.T) {
+	inOrder(t, "keeps the Machine that has no Node yet until the join timeout has passed since the outage (MCM-51, MCM-79)", func(t *testing.T) {
 		result := b.pass()
 		if b.read().DeletionTimestamp != nil {
 			t.Fatal("the server was given up")
@@ -83,7 +83,7 @@ func TestAnOutageOfTheAPIServerExtendsTheJoinTimeout(t *testing.T) {
 			t.Errorf("the next reconcile is after %v", result.RequeueAfter)
 		}
 	})
-	inOrder(t, "gives up the server once the join timeout after the outage is over (MC-57)", func(t *testing.T) {
+	inOrder(t, "deletes the Machine that has no Node yet when the join timeout has passed since the outage (MC-57)", func(t *testing.T) {
 		passTime(b, watch, 5*time.Second, true)
 		if b.pass(); b.read().DeletionTimestamp == nil {
 			t.Error("the server was not given up")

@@ -170,7 +170,7 @@ func TestConditionServerReadyIsTrueForAReadyNodeEvenIfTheCloudsListShowsBUILD(t 
 func TestAMachineThatWaitsForDroversOtherCloudCallsIsNotShownAsFailed(t *testing.T) {
 	b := born(t)
 	b.cloud.queued = inLine()
-	inOrder(t, "writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {
+	inOrder(t, "writes nothing, and requeues the Machine after the time for which its cloud call must wait (F-57)", func(t *testing.T) {
 		for range 3 {
 			if after := b.pass().RequeueAfter; after != 3*time.Second {
 				t.Errorf("the next reconcile is after %v", after)
@@ -180,7 +180,7 @@ func TestAMachineThatWaitsForDroversOtherCloudCallsIsNotShownAsFailed(t *testing
 			t.Errorf("%d writes of the Machine: %+v", n, b.read().Status)
 		}
 	})
-	inOrder(t, "shows a longer wait behind other calls of drover, but not as a failure (F-57)", func(t *testing.T) {
+	inOrder(t, "shows in condition ServerReady when a longer wait is due to other calls of drover, and reports no error (F-57)", func(t *testing.T) {
 		b.shown()
 		m := b.read()
 		if c := find(m, v1alpha1.ConditionServerReady); !strings.Contains(c.Message, "other calls of drover") || m.Status.ErrorReason != nil {
@@ -223,7 +223,7 @@ func TestACacheWithoutDroversLastWriteIsNotUsedInTheFirstMinute(t *testing.T) {
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	made := b.written.all()
-	inOrder(t, "a cache that is older than the last write causes no write and another reconcile (F-57)", func(t *testing.T) {
+	inOrder(t, "drover writes nothing, and requeues the Machine, while the cache does not show drover's last write (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > 10*time.Second || b.written.all() != made || len(b.written.refused) > 0 {
 			t.Errorf("the next reconcile is after %v; writes %v, refused %q", after, b.written.made, b.written.refused)
 		}

@@ -26,7 +26,7 @@ func TestInvalidClusterIDIsRefused(t *testing.T) {
 	}
 }
 
-func TestMetricsCountEveryRequest(t *testing.T) {
+func TestMetricsCountEveryRequestToOpenStack(t *testing.T) {
 	t.Parallel()
 	t.Run("counts requests by service, code and node group (CAPI-58)", func(t *testing.T) {
 		b := newBench(t)
@@ -73,7 +73,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return out
 }
 
-func TestCABundleIsCheckedAndUsed(t *testing.T) {
+func TestSignInUsesTheCABundleOfTheCredentialsAndRefusesAnInvalidBundle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	secured := httptest.NewUnstartedServer(b.sim.Handler())

@@ -93,7 +93,7 @@ func TestListOfResourcesWithOwnerTags(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the list needs no call to the cloud (CAPI-59)", func(t *testing.T) {
+	t.Run("the list is made from drover's inventory, without a call to the cloud (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		b.tagged()
 		if n := b.calls(); n != 0 {
@@ -121,13 +121,13 @@ func TestCollectDeletesOnlyOrphans(t *testing.T) {
 		refused(t, port, "exists")
 		refused(t, ip, "exists")
 	})
-	t.Run("keeps a resource when its owner tag names another Machine than the collector expects (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("keeps a resource whose owner tag names another Machine than the request for its deletion (MCM-85, CAPI-59)", func(t *testing.T) {
 		for _, r := range all {
 			r.Machine = "uid-another"
 			refused(t, r, "does not name")
 		}
 	})
-	t.Run("keeps a server whose owner tag was changed after the collector listed the server (MCM-85)", func(t *testing.T) {
+	t.Run("keeps a server whose owner tag was changed after drover listed the server (MCM-85)", func(t *testing.T) {
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 		refused(t, server, "does not name")
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)

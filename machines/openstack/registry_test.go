@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-func TestMachinesThatNoLongerExistAreRemovedFromTheRegistry(t *testing.T) {
+func TestMachinesThatNoLongerExistAreRemovedFromDroversMemory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	here, gone := newMachine(t, "here", seedFields()), newMachine(t, "gone", seedFields())

@@ -32,9 +32,9 @@ func TestDeletionOfAServerIsSentOncePerBackOff(t *testing.T) {
 	})
 }
 
-func TestStuckDeletionOfAServerIsForced(t *testing.T) {
+func TestDeletionOfAServerThatNovaDoesNotComplete(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]bool{"the fourth deletion request is a forced one, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletion requests are repeated when the cloud refuses forced ones": true} {
+	for name, refuse := range map[string]bool{"the fourth request asks Nova for a forced deletion, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletion requests are still sent when Nova refuses forced deletions": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
 			registry := prometheus.NewRegistry()

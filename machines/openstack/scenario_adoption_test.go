@@ -75,7 +75,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("loses no resource and creates none twice when drover crashes while it tags the server", func(t *testing.T) {
+	t.Run("loses no resource and creates none twice when drover crashes while it tags the adopted server", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)

@@ -100,9 +100,9 @@ func TestWhatListsAndGETsProveAboutAServer(t *testing.T) {
 		do    func(b *bench, id string) bool
 		state cloud.ServerState
 	}{
-		"a server that goes to ERROR after its creation has the state Error within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
-		"a server that another client shuts down has the state Stopped within one poll (CAPI-33)":      {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
-		"a server that another client deletes counts as gone within one poll (CAPI-33)":                {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
+		"a server that goes to ERROR after its creation is observed in the state Error within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
+		"a server that another client shuts down is observed in the state Stopped within one poll (CAPI-33)":      {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
+		"a server that another client deletes counts as gone within one poll (CAPI-33)":                           {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -124,7 +124,7 @@ func TestWhatListsAndGETsProveAboutAServer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing counts as gone and nothing is created before the first complete list", func(t *testing.T) {
+	t.Run("before drover's first complete lists of a project, no server counts as gone and nothing is created", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusBadGateway})
 		i := b.instance(newMachine(t, "a", seedFields()))
@@ -174,7 +174,7 @@ func TestQuotaErrorsOfTheCloud(t *testing.T) {
 	}
 }
 
-func TestErrorOfAServerWithoutAValidHostIsShownWithNovasText(t *testing.T) {
+func TestFailedServerShowsNovasTextNoValidHostWasFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields().with("flavor", sim.MetaKubeImpossible)))
@@ -265,7 +265,7 @@ func TestTokensAreRenewed(t *testing.T) {
 
 func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	t.Run("one group is created for all Machines whose specs name none, even when drover restarts (MC-41)", func(t *testing.T) {
+	t.Run("one group is created for all Machines whose specs name no security group, even when drover restarts (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		spec := func() fields { return seedFields().with("securityGroups", nil) }
 		for _, name := range []string{"a", "b", "c"} {
@@ -316,7 +316,7 @@ func TestIncompleteDefaultSecurityGroupIsCompleted(t *testing.T) {
 	}
 }
 
-func TestVanishedPortIsCreatedAgain(t *testing.T) {
+func TestPortThatAnotherClientDeletedIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))

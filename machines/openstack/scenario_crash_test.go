@@ -18,7 +18,7 @@ func TestNothingIsCreatedTwiceAfterACrash(t *testing.T) {
 	for _, step := range []struct {
 		name  string
 		lists int
-	}{{"EnsurePorts", 4}, {"EnsureFloatingIP", 3}, {"EnsureServer", 2}} {
+	}{{"creating the ports", 4}, {"creating the floating IP", 3}, {"creating the server", 2}} {
 		t.Run("no resource is created twice when drover crashes right after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
@@ -27,9 +27,9 @@ func TestNothingIsCreatedTwiceAfterACrash(t *testing.T) {
 				name string
 				do   func() error
 			}{
-				{"EnsurePorts", func() error { return i.ensurePorts(b.ctx) }},
-				{"EnsureFloatingIP", func() error { return i.ensureFloatingIP(b.ctx) }},
-				{"EnsureServer", func() error { _, err := i.EnsureServer(b.ctx, nil); return err }},
+				{"creating the ports", func() error { return i.ensurePorts(b.ctx) }},
+				{"creating the floating IP", func() error { return i.ensureFloatingIP(b.ctx) }},
+				{"creating the server", func() error { _, err := i.EnsureServer(b.ctx, nil); return err }},
 			} {
 				if err := s.do(); err != nil {
 					t.Fatal(err)
@@ -207,7 +207,7 @@ func TestNothingIsCreatedTwiceAfterALostAnswer(t *testing.T) {
 	}
 }
 
-func TestCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testing.T) {
+func TestServerCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))
@@ -223,7 +223,7 @@ func TestCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testing.T) {
 	b.once(t)
 }
 
-func TestDeletionOfAMachineRemovesItsFloatingIPEvenAfterTheAnswerToTheCreateWasLost(t *testing.T) {
+func TestDeletedMachineLeavesNoFloatingIPWhenTheAnswerToItsCreationWasLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))

@@ -98,7 +98,7 @@ func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
 		{"all Machines use the token that the project already has (CAPI-14, MCM-108)", "POST /auth/tokens", 0}, {"no flavor is looked up after the project's first Machine (CAPI-15)", "GET /flavors/detail", 0},
 		{"no image is looked up after the project's first Machine (CAPI-15)", "GET /images", 0}, {"no network is looked up after the project's first Machine (CAPI-15)", "GET /networks", 0},
 		{"no Machine needs a GET of its server (CAPI-31)", "GET /servers/{id}", 0}, {"servers are listed once per poll (CAPI-31)", "GET /servers/detail", polls},
-		{"Nova gets only creates and lists of servers (MC-75)", "compute", n + polls}, {"Neutron gets only creates of ports (MC-75)", "network", n},
+		{"Nova receives only requests that create or list servers (MC-75)", "compute", n + polls}, {"Neutron receives only requests that create ports (MC-75)", "network", n},
 	} {
 		if got := b.calls(c.name); got > c.most {
 			t.Errorf("%s: %d × %s, at most %d", c.rule, got, c.name, c.most)

@@ -110,7 +110,7 @@ func TestSpecsWithoutANetwork(t *testing.T) {
 	bare := func() fields {
 		return seedFields().with("network", "").with("subnet", "").with("availabilityZone", "").with("serverGroupID", "")
 	}
-	t.Run("a spec without a network uses the only network with a subnet (MC-40, F-37)", func(t *testing.T) {
+	t.Run("when only one network has a subnet, a spec without a network uses that network (MC-40, F-37)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddNetwork(sim.Network{Name: "without-subnet", Project: sim.MetaKubeProject})
 		_, s := b.active(newMachine(t, "a", bare()))
@@ -179,7 +179,7 @@ func TestServerOfAMachineWhoseSpecBecameInvalid(t *testing.T) {
 
 func TestServerOfAMachineWithAnUnreadableSpec(t *testing.T) {
 	t.Parallel()
-	t.Run("a server missing in the configured project does not count as gone, because it may be in another project (F-39)", func(t *testing.T) {
+	t.Run("a server that is missing in the configured project does not count as gone, because it may be in another project (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())

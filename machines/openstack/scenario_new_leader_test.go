@@ -23,7 +23,7 @@ type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
 
-func TestNoWriteIsSentWhenTheLeaseWasNotRenewedInTime(t *testing.T) {
+func TestNoWriteIsSentToTheCloudWhenDroverHasNotRenewedItsLeaseInTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
@@ -155,18 +155,18 @@ func (b *bench) defaultGroups() []defaultGroup {
 
 // A create of a leader that has lost its lease may be carried out long after the next leader has listed everything. The create
 // names a port that the next leader has replaced. So the cloud refuses the create, and the next leader's server keeps its own port.
-func TestLateServerCreateOfThePreviousLeaderMakesNoSecondServer(t *testing.T) {
+func TestServerCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		// when receives the new leader's server, or nil, and reports whether the create arrives now.
 		when func(*cloud.Server) bool
 	}{
-		{"when the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
-		{"when the create arrives while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
-		{"when the create arrives after the new leader's server became ACTIVE", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
+		{"when it arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
+		{"when it arrives while the new leader's server is being built", func(s *cloud.Server) bool { return s != nil }},
+		{"when it arrives after the new leader's server became ACTIVE", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
 	} {
-		t.Run("the late create makes no second server "+tt.name+" (MCM-109, F-21)", func(t *testing.T) {
+		t.Run("makes no second server "+tt.name+" (MCM-109, F-21)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", seedFields())
 			road := b.leftOnItsWay(m)
@@ -280,7 +280,7 @@ func TestPortThatThePreviousLeaderCreatesLateDoesNotReplaceThePortInUse(t *testi
 	if len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != cloud.ResourcePort {
 		t.Fatalf("the late port is not among the tagged resources: %v", late)
 	}
-	t.Run("the late port is deleted as an orphan when its Machine is gone (MCM-84)", func(t *testing.T) {
+	t.Run("the unused port is deleted as an orphan once its Machine is gone (MCM-84)", func(t *testing.T) {
 		if err := b.cloud.Collect(b.ctx, late[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +331,7 @@ func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func TestCreateFailsWhenItsServerIsDeletedBeforeTheAnswerArrives(t *testing.T) {
+func TestEnsureServerFailsWhenTheNewServerIsDeletedBeforeNovasAnswerArrives(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	road := &slowReply{done: make(chan struct{}), let: make(chan struct{})}

@@ -13,16 +13,16 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
+func TestNothingIsCreatedWhileAQuotaIsExhausted(t *testing.T) {
 	t.Parallel()
 	const allowed, all = 3, 10
 	for name, tc := range map[string]struct {
 		quota, raised sim.Quota
 		look          string
 	}{
-		"creates stop when Nova's quota for instances is exhausted (CAPI-22)": {sim.Quota{Instances: allowed}, sim.Quota{Instances: 100}, "GET /limits"},
-		"creates stop when Nova's quota for cores is exhausted (CAPI-22)":     {sim.Quota{Cores: 2 * allowed}, sim.Quota{Cores: 200}, "GET /limits"},
-		"creates stop when Neutron's quota for ports is exhausted (CAPI-22)":  {sim.Quota{Ports: allowed}, sim.Quota{Ports: 100}, "GET /quotas/{project}/details.json"},
+		"no server or port is created until Nova's exhausted quota for instances is raised (CAPI-22)": {sim.Quota{Instances: allowed}, sim.Quota{Instances: 100}, "GET /limits"},
+		"no server or port is created until Nova's exhausted quota for cores is raised (CAPI-22)":     {sim.Quota{Cores: 2 * allowed}, sim.Quota{Cores: 200}, "GET /limits"},
+		"no server or port is created until Neutron's exhausted quota for ports is raised (CAPI-22)":  {sim.Quota{Ports: allowed}, sim.Quota{Ports: 100}, "GET /quotas/{project}/details.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, tc.quota })
@@ -101,7 +101,7 @@ func TestRetainedPortAndFloatingIPAreReleasedWhileTheQuotaStaysExhausted(t *test
 	}
 }
 
-func TestServerInErrorForTheVolumeQuotaStopsCreatesOfOtherMachinesWithVolumes(t *testing.T) {
+func TestNoServerWithAVolumeIsCreatedAfterAnotherServerFailedForLackOfVolumeQuota(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Volumes: 1} })
 	spec := func() fields { return seedFields().with("rootDiskSizeGB", 20) }
@@ -127,7 +127,7 @@ func TestServerInErrorForTheVolumeQuotaStopsCreatesOfOtherMachinesWithVolumes(t 
 	}
 }
 
-func TestOneServerCreateIsTriedPerHalfMinuteWhileTheCloudsLimitsCannotBeRead(t *testing.T) {
+func TestOneServerCreationIsTriedPerHalfMinuteWhileNovasLimitsCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", seedFields()))

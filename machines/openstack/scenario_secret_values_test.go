@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestValuesOfSecretsAreNotShown(t *testing.T) {
+func TestValuesOfSecretsAndConfigMapsAreNotShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	// The cloud or drover refuses each of these values. The message would contain the value if drover did not hide it.
@@ -36,7 +36,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 		b.options.AllowedEndpoints = append(b.options.AllowedEndpoints, "hidden-host.invalid")
 		b.withReader(newReader(t, secretOf("values", values), configMapOf("values", values)))
 		for field, value := range values {
-			t.Run(fmt.Sprintf("no error shows the value of %s from %s (F-10)", field, kind), func(t *testing.T) {
+			t.Run(fmt.Sprintf("no error shows the value of the spec's field %s when it comes from %s (F-10)", field, kind), func(t *testing.T) {
 				b.t = t
 				spec := complete(b.sim.AuthURL())
 				switch field {

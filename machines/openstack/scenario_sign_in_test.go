@@ -74,7 +74,7 @@ func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Mach
 	return m, class, secret
 }
 
-func TestErrorOfARefusedSignInNamesTheSourceOfTheSecret(t *testing.T) {
+func TestErrorOfARefusedSignInNamesTheSourceOfTheCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	password := map[string]string{
@@ -126,7 +126,7 @@ func TestErrorForRevokedCredentialsNamesTheirSource(t *testing.T) {
 	}
 }
 
-func TestFailedRenewalOfATokenIsTriedOncePerBackOff(t *testing.T) {
+func TestRenewalOfATokenIsTriedOncePerBackOffAfterItFailed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var machines []*instance
@@ -167,7 +167,7 @@ func TestFailedRenewalOfATokenIsTriedOncePerBackOff(t *testing.T) {
 	})
 }
 
-func TestFailedEarlyRenewalOfAToken(t *testing.T) {
+func TestRenewalThatFailsBeforeTheTokenExpires(t *testing.T) {
 	t.Parallel()
 	t.Run("the current token stays in use, and the renewal is tried once per back-off (F-23)", func(t *testing.T) {
 		b := newBench(t)

@@ -106,7 +106,7 @@ func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 	})
 }
 
-func TestStoredHolds(t *testing.T) {
+func TestStoredHoldsOfTheMassDeletionGuard(t *testing.T) {
 	t.Parallel()
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
@@ -148,7 +148,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("after a restart of drover, all losses are held and none is accepted when too many servers are missing (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, all missing servers are held when too many are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -159,7 +159,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("%d GETs of held servers", got)
 		}
 	})
-	t.Run("after a restart of drover, each missing server is looked up once when few servers are missing (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, each missing server is looked up once, and none is held, when few are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -171,7 +171,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("%d GETs, want one for each server that the list lacks", got)
 		}
 	})
-	t.Run("losses from before a restart of drover count together with later losses (F-16)", func(t *testing.T) {
+	t.Run("servers that are lost before and during a restart of drover count together (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)

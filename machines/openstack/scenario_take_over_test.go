@@ -73,7 +73,7 @@ func (b *bench) left(m *v1alpha1.Machine, p *catalog.Plan) string {
 	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
 
-func TestServersOfMachineControllerAreTaggedAndNotReplaced(t *testing.T) {
+func TestServersFromKubermaticsMachineControllerGetOwnerTagsAndAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	const n = 200
 	b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
@@ -161,7 +161,7 @@ func (b *bench) portOf(server string) string {
 }
 
 // Floating IPs of machine-controller have no owner tag. An annotation of the Machine names them.
-func TestFloatingIPsOfMachineController(t *testing.T) {
+func TestFloatingIPsFromKubermaticsMachineController(t *testing.T) {
 	t.Parallel()
 	type addresses struct{ own, foreign string }
 	// takeover creates a Machine of machine-controller. Its server has a floating IP, own, which the Machine's annotation names. The
@@ -301,9 +301,9 @@ func TestServerCreatedByDroverIsNotTaggedAgainAndKeepsItsMetadata(t *testing.T) 
 	}
 }
 
-func TestOnlyADuplicateServerOfTheMachineIsDeleted(t *testing.T) {
+func TestDuplicateServerOfAMachine(t *testing.T) {
 	t.Parallel()
-	t.Run("only the duplicate is deleted, not the server in spec.providerID or a server of another owner (MCM-40)", func(t *testing.T) {
+	t.Run("is deleted, while the server in spec.providerID and the server of another owner stay (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -325,7 +325,7 @@ func TestOnlyADuplicateServerOfTheMachineIsDeleted(t *testing.T) {
 			t.Errorf("the named server exists: %v, the one of another owner: %v", there(s.ID), there(foreign))
 		}
 	})
-	t.Run("no duplicate is deleted while spec.providerID names a server of another Machine (MCM-40)", func(t *testing.T) {
+	t.Run("is not deleted while spec.providerID names a server of another Machine (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 		_, own := b.active(m)

@@ -121,8 +121,8 @@ func (w *tenants) held() held {
 	return h
 }
 
-func TestUnusedStateIsRemoved(t *testing.T) {
-	t.Run("an hour after 200 OpenStack users were last used, drover keeps no connection, project or goroutine for them (F-12)", func(t *testing.T) {
+func TestStateOfUnusedConnectionsIsRemoved(t *testing.T) {
+	t.Run("an hour after their last use, drover keeps no connection, project or goroutine for 200 OpenStack users (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }

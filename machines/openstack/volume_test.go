@@ -67,8 +67,8 @@ func TestVolumeOfADeletedServer(t *testing.T) {
 		volume *volume
 		want   volumeFate
 	}{
-		"counts as left behind when its status is available":                                                           {&volume{Status: "available"}, volumeLeft},
-		"counts as left behind when its status is error":                                                               {&volume{Status: "error"}, volumeLeft},
+		"counts as left behind by Nova when its status is available":                                                   {&volume{Status: "available"}, volumeLeft},
+		"counts as left behind by Nova when its status is error":                                                       {&volume{Status: "error"}, volumeLeft},
 		"counts as being deleted when its status is deleting":                                                          {&volume{Status: "deleting"}, volumeGoing},
 		"counts as being deleted when it is still attached to the deleted server":                                      {attached("in-use", "own"), volumeGoing},
 		"counts as the volume of another server when it is attached to that server":                                    {attached("in-use", "other"), volumeOfOther},
@@ -232,7 +232,7 @@ func TestVolumeOfAnotherServerIsNotDeleted(t *testing.T) {
 
 func TestSharedServerGroupIsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	for name, nova := range map[string]string{"the group is created once when Nova's microversion has the field policy (2.64 and later)": "2.93", "the group is created once when Nova's microversion has the field policies (before 2.64)": "2.60"} {
+	for name, nova := range map[string]string{"several Machines share one server group when Nova's microversion has the field policy (2.64 and later)": "2.93", "several Machines share one server group when Nova's microversion has the field policies (before 2.64)": "2.60"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.ComputeMicroversion = nova })
 			spec := func() fields { return seedFields().with("serverGroupID", nil).with("serverGroup", "shared") }

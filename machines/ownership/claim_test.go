@@ -111,7 +111,7 @@ func TestWhichObjectsAnOwnerClaimsAndReleases(t *testing.T) {
 			}
 		}
 	})
-	t.Run("does not become the controller of objects that do not match, are being deleted or have another controller", func(t *testing.T) {
+	t.Run("does not become the controller of objects that do not match its selector, are being deleted or have another controller", func(t *testing.T) {
 		for _, name := range []string{"stranger", "dying", "foreign"} {
 			if m := k.stored(t, name); metav1.IsControlledBy(m, k.set) {
 				t.Errorf("%s has owners %v", name, m.OwnerReferences)

@@ -23,7 +23,7 @@ func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment
 	return d
 }
 
-func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
+func TestTheMemoryOfRemovalsThatAWatchHasShown(t *testing.T) {
 	type D = *v1alpha1.MachineDeployment
 	r := &Removals{}
 	watch := Remembering(r, func(d D) []v1alpha1.Removal { return d.Spec.Removals }, handler.TypedEventHandler[D, ctrl.Request](handler.TypedFuncs[D, ctrl.Request]{}))
@@ -71,10 +71,10 @@ func TestRemovalsThatAWatchShowedAreRemembered(t *testing.T) {
 	})
 }
 
-func TestListsOfRemovalsAreMerged(t *testing.T) {
+func TestMergingTwoListsOfRemovals(t *testing.T) {
 	one := v1alpha1.Removal{Name: "a", UID: "1"}
 	other := v1alpha1.Removal{Name: "a", UID: "2"}
-	t.Run("returns one removal for each name, from the first list that has the name (F-5)", func(t *testing.T) {
+	t.Run("returns one removal for each Machine name, from the first list that has the name (F-5)", func(t *testing.T) {
 		got := v1alpha1.MergeRemovals([]v1alpha1.Removal{one}, []v1alpha1.Removal{other, {Name: "b"}, {Name: "b"}})
 		if len(got) != 2 || got[0] != one || got[1].Name != "b" {
 			t.Errorf("merged %v", got)

@@ -21,14 +21,14 @@ func TestTheMaximumOfLivingMachines(t *testing.T) {
 		most       int
 		known      bool
 	}{
-		"the maximum is the size plus the surge (MCM-70)":                                             {ptr.To[int32](5), nil, "2", 7, true},
-		"the maximum is the size plus the surge rounded up when the surge is a percentage (MCM-70)":   {ptr.To[int32](5), nil, "25%", 7, true},
-		"the maximum is the size when the surge is 0 (MCM-70)":                                        {ptr.To[int32](5), nil, "0", 5, true},
-		"the last recorded size plus the surge is the maximum when spec.replicas is missing (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
-		"there is no maximum when no size is known (MCM-75)":                                          {nil, nil, "1", 0, false},
-		"there is no maximum for a negative size (MCM-75)":                                            {ptr.To[int32](-1), nil, "1", 0, false},
-		"an unreadable surge counts as the whole size (MCM-75)":                                       {ptr.To[int32](5), nil, "many", 10, true},
-		"an unreadable surge counts as 1 when the size is 0 (MCM-75)":                                 {ptr.To[int32](0), nil, "many", 1, true},
+		"the maximum is the size plus the surge (MCM-70)":                                           {ptr.To[int32](5), nil, "2", 7, true},
+		"the maximum is the size plus the surge rounded up when the surge is a percentage (MCM-70)": {ptr.To[int32](5), nil, "25%", 7, true},
+		"the maximum is the size when the surge is 0 (MCM-70)":                                      {ptr.To[int32](5), nil, "0", 5, true},
+		"the maximum is status.lastReplicas plus the surge when spec.replicas is missing (MCM-75)":  {nil, ptr.To[int32](3), "1", 4, true},
+		"there is no maximum when spec.replicas and status.lastReplicas are missing (MCM-75)":       {nil, nil, "1", 0, false},
+		"there is no maximum for a negative size (MCM-75)":                                          {ptr.To[int32](-1), nil, "1", 0, false},
+		"a maxSurge that cannot be parsed counts as 100 % of the size (MCM-75)":                     {ptr.To[int32](5), nil, "many", 10, true},
+		"a maxSurge that cannot be parsed counts as 1 when the size is 0 (MCM-75)":                  {ptr.To[int32](0), nil, "many", 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(shape{1, "0", "1"})
@@ -53,7 +53,7 @@ type busy struct {
 }
 
 func TestLivingMachinesStayWithinTheMaximum(t *testing.T) {
-	t.Run("there are never more living Machines than the largest maximum of the last minute, even with slow drains (MCM-73, MCM-74)", func(t *testing.T) {
+	t.Run("even with slow drains, the living Machines never exceed the largest maximum of the last minute (MCM-73, MCM-74)", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := shape{
 				replicas:    rapid.Int32Range(0, 12).Draw(t, "replicas"),
@@ -146,7 +146,7 @@ func (b *busy) check() {
 	}
 }
 
-func TestLimitsOfARollout(t *testing.T) {
+func TestHowDroverReadsMaxSurgeAndMaxUnavailable(t *testing.T) {
 	tests := map[string]struct {
 		surge, unavailable string
 		replicas           int32
@@ -166,7 +166,7 @@ func TestLimitsOfARollout(t *testing.T) {
 			}
 		})
 	}
-	t.Run("reads a limit that is text without a percent sign as a percentage, as machine-controller does (F-55)", func(t *testing.T) {
+	t.Run("reads a value that is text without a percent sign as a percentage, as machine-controller does (F-55)", func(t *testing.T) {
 		w := newSimulation(shape{10, "1", "0"})
 		w.d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25"))
 		w.d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("50"))
@@ -184,7 +184,7 @@ func TestLimitsOfARollout(t *testing.T) {
 	})
 }
 
-func TestExtremeLimitsStayInRange(t *testing.T) {
+func TestAnExtremeMaxSurgeIsLimited(t *testing.T) {
 	for _, tt := range []struct {
 		surge             string
 		size, want, floor int32
@@ -195,7 +195,7 @@ func TestExtremeLimitsStayInRange(t *testing.T) {
 		{"2147483647", 3, v1alpha1.MaxReplicas, 3},
 		{"150%", 3, 5, 3},
 	} {
-		t.Run(fmt.Sprintf("a maxSurge of %s becomes a surge of %[3]d when the size is %[2]d (F-29)", tt.surge, tt.size, tt.want), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a maxSurge of %s allows %[3]d additional Machines when the size is %[2]d (F-29)", tt.surge, tt.size, tt.want), func(t *testing.T) {
 			d := &v1alpha1.MachineDeployment{}
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: limit(tt.surge), MaxUnavailable: limit("0")}}
 			got, err := limitsOf(d, tt.size)
@@ -213,7 +213,7 @@ func TestATooLargeSizeIsRefusedOrCorrected(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("a set's size above 100,000 is lowered to 100,000 or less (F-29)", func(t *testing.T) {
+	t.Run("a rollout lowers a set's size above 100,000 to at most 100,000 (F-29)", func(t *testing.T) {
 		p, err := Compute(extremes{replicas: 3, stored: 2_000_000_000, surge: "1", unavailable: "0", annotation: "3"}.snapshot())
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatalf("Compute() = %+v, %v", p.Steps, err)

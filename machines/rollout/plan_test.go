@@ -33,12 +33,12 @@ func TestAMissingSizeOfADeploymentIsRestored(t *testing.T) {
 		bounds v1alpha1.Bounds
 		want   int32
 	}{
-		"the restored size of a new deployment is 1":                                 {nil, v1alpha1.Bounds{}, 1},
-		"the restored size of a new node group is the minimum":                       {nil, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 2},
-		"the restored size is the last size when the last size is within the bounds": {&last, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 4},
-		"the restored size is the maximum when the last size was larger":             {&last, v1alpha1.Bounds{Min: 1, Max: 3, Listed: true}, 3},
-		"the restored size is the minimum when the last size was smaller":            {&last, v1alpha1.Bounds{Min: 6, Max: 9, Listed: true}, 6},
-		"the restored size is the last size when there are no bounds":                {&last, v1alpha1.Bounds{}, 4},
+		"the restored size of a new deployment is 1":                              {nil, v1alpha1.Bounds{}, 1},
+		"the restored size of a new node group is the minimum":                    {nil, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 2},
+		"the restored size is status.lastReplicas when that is within the bounds": {&last, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 4},
+		"the restored size is the maximum when status.lastReplicas is larger":     {&last, v1alpha1.Bounds{Min: 1, Max: 3, Listed: true}, 3},
+		"the restored size is the minimum when status.lastReplicas is smaller":    {&last, v1alpha1.Bounds{Min: 6, Max: 9, Listed: true}, 6},
+		"the restored size is status.lastReplicas when there are no bounds":       {&last, v1alpha1.Bounds{}, 4},
 	}
 	for name, tt := range tests {
 		t.Run(name+" (MC-1)", func(t *testing.T) {

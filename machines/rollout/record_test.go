@@ -14,7 +14,7 @@ import (
 // TestAPlanComputedAgainFromItsRecordIsTheSame records the plans of every scenario, sends them through JSON, and computes them again.
 func TestAPlanComputedAgainFromItsRecordIsTheSame(t *testing.T) {
 	for _, s := range scenarios {
-		t.Run("the plans are the same for a rollout from template A to B that "+s.name, func(t *testing.T) {
+		t.Run("the plans are the same for a rollout from template A to B that "+titles.Replace(s.name), func(t *testing.T) {
 			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var kept [][]byte
@@ -68,7 +68,7 @@ func TestARecordOfAPlanContainsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestATemplateKeepsItsHashWhenARecordContainsOnlyTheFingerprintOfItsProviderSpec(t *testing.T) {
+func TestATemplateKeepsItsHashWhenAPlansRecordHasOnlyAFingerprintOfItsProviderSpec(t *testing.T) {
 	plain, again := template(), template(raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack","x":null}`))
 	for _, sealed := range []*v1alpha1.MachineTemplateSpec{plain.DeepCopy(), again.DeepCopy()} {
 		if err := seal(sealed); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRemovalsArePassedToSetsAndDroppedLater(t *testing.T) {
+func TestWhatAPlanDoesWithTheRemovalsOfADeployment(t *testing.T) {
 	t.Run("passes removals to a set in the same write that lowers the set's size (CA-C65)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
@@ -18,7 +18,7 @@ func TestRemovalsArePassedToSetsAndDroppedLater(t *testing.T) {
 			t.Errorf("changes %+v, %v", p.Changes, err)
 		}
 	})
-	t.Run("changes no set when the plan is computed again after a removal was passed to the set", func(t *testing.T) {
+	t.Run("changes no set when the removal has already been passed to a set", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()
@@ -64,7 +64,7 @@ func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine)
 	return w, dying
 }
 
-func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
+func TestRemovalsWhileAMachineDrains(t *testing.T) {
 	for _, tt := range []struct {
 		name, replacement string
 		// lowered is true when a second removal names the replacement of the draining Machine. Only this second removal lowers the size.
@@ -72,7 +72,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 		sizes   string
 	}{
 		{"keeps the size of every set when a removal names the draining Machine and its replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
-		{"deletes the draining Machine's replacement only when a removal names the replacement as well (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
+		{"deletes the draining Machine's replacement when a second removal names the replacement (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dying := whileOneDrains(tt.replacement)
@@ -88,7 +88,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 			}
 		})
 	}
-	t.Run("when the size is lowered by one and a removal names a Machine, deletes only the named Machine (CA-C88)", func(t *testing.T) {
+	t.Run("deletes only the Machine that a removal names when the size is lowered by one (CA-C88)", func(t *testing.T) {
 		w, _ := whileOneDrains("there")
 		w.scale(2)
 		w.plan()

@@ -7,7 +7,7 @@ import (
 )
 
 func TestNodesThatARolloutReplaces(t *testing.T) {
-	t.Run("the plan lists the Nodes of the old template only while the rollout is neither stopped nor paused (MCM-20)", nodesBeingRolled)
+	t.Run("the plan lists Nodes of the old template as being replaced only while the rollout is neither stopped nor paused (MCM-20)", nodesBeingRolled)
 }
 
 func nodesBeingRolled(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRevisionsOfSets(t *testing.T) {
-	t.Run("a return to an earlier template reuses the template's set under the next revision (MC-18, MC-20, MC-21)", revisionsOfTemplates)
+	t.Run("a return to an earlier template reuses that template's set, which gets the next revision number (MC-18, MC-20, MC-21)", revisionsOfTemplates)
 }
 
 func revisionsOfTemplates(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheRollbackAnnotationOfADeployment(t *testing.T) {
+func TestARollbackThatADeploymentsAnnotationRequests(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	limit := int32(10)
 	w.d.Spec.RevisionHistoryLimit = &limit
@@ -22,9 +22,9 @@ func TestTheRollbackAnnotationOfADeployment(t *testing.T) {
 		"restores the template of the revision that the annotation names (MCM-18)":                      {"2", ReasonRollback, "B", "from set"},
 		"restores the template of the previous revision when the annotation names revision 0 (MCM-18)":  {"0", ReasonRollback, "C", "from set"},
 		"changes nothing when the revision that the annotation names has the current template (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
-		"refuses an unknown revision (MCM-18)":                                                          {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
-		"refuses a revision that is not a number (MCM-18)":                                              {"last", ReasonRollbackNotFound, "", `is "last"`},
-		"refuses a negative revision (MCM-18)":                                                          {"-1", ReasonRollbackNotFound, "", `is "-1"`},
+		"is refused when the revision in the annotation does not exist (MCM-18)":                        {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
+		"is refused when the revision in the annotation is not a number (MCM-18)":                       {"last", ReasonRollbackNotFound, "", `is "last"`},
+		"is refused when the revision in the annotation is negative (MCM-18)":                           {"-1", ReasonRollbackNotFound, "", `is "-1"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestTheRollbackAnnotationOfADeployment(t *testing.T) {
 			}
 		})
 	}
-	t.Run("when the annotation names revision 0, the message names the previous revision by its number (F-55)", func(t *testing.T) {
+	t.Run("is reported with the number of the previous revision when the annotation names revision 0 (F-55)", func(t *testing.T) {
 		d := w.d.DeepCopy()
 		d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		if p := Rollback(d, w.snapshot().Sets); !strings.Contains(p.Message, "template of revision 3,") {
@@ -53,7 +53,7 @@ func TestTheRollbackAnnotationOfADeployment(t *testing.T) {
 			t.Errorf("Message = %q", p.Message)
 		}
 	})
-	t.Run("the message does not mention revision 0 when there is no previous revision (F-55)", func(t *testing.T) {
+	t.Run("is refused when the annotation names revision 0 and there is only one revision (F-55)", func(t *testing.T) {
 		alone := settled(shape{1, "1", "0"})
 		alone.d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		p := Rollback(alone.d, alone.snapshot().Sets)
@@ -61,7 +61,7 @@ func TestTheRollbackAnnotationOfADeployment(t *testing.T) {
 			t.Errorf("Rollback() = %+v", p)
 		}
 	})
-	t.Run("causes no rollback when the annotation is missing", func(t *testing.T) {
+	t.Run("does not happen when the annotation is missing", func(t *testing.T) {
 		if p := Rollback(w.d, w.snapshot().Sets); p != nil {
 			t.Errorf("Rollback() = %+v", p)
 		}

@@ -108,7 +108,7 @@ func TestMachinesThatARolloutRemovedCountInTheMaximumWhileTheyDrain(t *testing.T
 			}
 		})
 	}
-	t.Run("the write that lowers a set's size adds entries to spec.rolloutRemovals, the next drops those of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
+	t.Run("a write that lowers a set's size adds entries to spec.rolloutRemovals and drops those of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestMachinesThatARolloutRemovedCountInTheMaximumWhileTheyDrain(t *testing.T
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("Machines that are being deleted count as removed by the rollout when an older drover wrote no spec.rolloutRemovals (MC-17, F-33)", func(t *testing.T) {
+	t.Run("Machines that are being deleted count as removed by the rollout when an older version of drover wrote no spec.rolloutRemovals (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)

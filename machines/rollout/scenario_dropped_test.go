@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestFieldsThatAClientDroppedAreRestored(t *testing.T) {
+func TestFieldsThatAClientDroppedFromADeploymentOrSetAreRestored(t *testing.T) {
 	t.Run("restores a removal that a client dropped from the deployment, and passes the removal to the set (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
@@ -18,7 +18,7 @@ func TestFieldsThatAClientDroppedAreRestored(t *testing.T) {
 			t.Errorf("Compute() = %+v, %v", p, err)
 		}
 	})
-	t.Run("restores a removal that a client dropped from the deployment when a set has it, and keeps the deployment's size (F-5)", func(t *testing.T) {
+	t.Run("restores a removal that a client dropped from the deployment while a set still has it, and keeps the deployment's size (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()

@@ -36,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 
 // TestWholeRolloutsEqualTheGoldenFiles compares every step of whole rollouts with the golden files.
 func TestWholeRolloutsEqualTheGoldenFiles(t *testing.T) {
-	t.Run("rollouts take the recorded steps for each maxSurge and maxUnavailable (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
+	t.Run("rollouts with different values of maxSurge and maxUnavailable take the steps in the golden file (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
 }
 
 func wholeRollouts(t *testing.T) {
@@ -275,9 +275,23 @@ var scenarios = []scenario{
 	}},
 }
 
+// titles makes the names of tests from the names of scenarios, which are also the names of the golden files and therefore shorter.
+var titles = strings.NewReplacer(
+	"a named Machine", "a Machine in spec.removals",
+	"the named Machines of both templates", "the Machines of both templates that are in spec.removals",
+	"the set with the annotated Machine", "the set of the Machine that is annotated for deletion",
+	"under the limit over all deployments", "when that is the limit for all deployments together",
+	"when drains stop the rollout", "when a slow drain stops the rollout",
+	"grows only B", "grows only the set of B",
+	"scales in proportion", "scales its sets in proportion",
+	"slow drains of a smaller one end", "the slow drains of a smaller size end",
+	"with Recreate", "with the strategy Recreate",
+	"with OnDelete", "with the strategy OnDelete",
+)
+
 func TestRolloutsTakeTheStepsOfTheGoldenFiles(t *testing.T) {
 	for _, s := range scenarios {
-		t.Run("a rollout from template A to B "+s.name, func(t *testing.T) {
+		t.Run("a rollout from template A to B "+titles.Replace(s.name), func(t *testing.T) {
 			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var log strings.Builder

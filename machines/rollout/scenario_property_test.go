@@ -186,7 +186,7 @@ func (r *run) scatter() {
 	r.room = r.total()
 }
 
-func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
+func TestARolloutDuringWhichEventsHappenInAnyOrder(t *testing.T) {
 	t.Run("the number of Machines stays within maxSurge and maxUnavailable, and the rollout completes (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
 }
 

@@ -34,7 +34,7 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 			t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
 		}
 	})
-	t.Run("Progressing and Degraded show the reason of the wait when the deadline is over (F-47)", func(t *testing.T) {
+	t.Run("the conditions Progressing and Degraded show why the rollout waits once it has missed its deadline (F-47)", func(t *testing.T) {
 		w.now = w.now.Add(defaultDeadline + time.Second)
 		p, _ := w.plan()
 		for _, name := range []string{"Progressing", "Degraded"} {
@@ -56,7 +56,7 @@ func TestStatusOfADeployment(t *testing.T) {
 			t.Errorf("Available is %+v", c)
 		}
 	})
-	t.Run("Progressing is False at the deadline of a stuck rollout, and shows later that the rollout is complete (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
+	t.Run("Progressing is False when a stuck rollout misses its deadline, and reports completion when the rollout completes later (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
 		w.broken["B"] = true
 		w.template("B")

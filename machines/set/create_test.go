@@ -23,7 +23,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 			t.Errorf("%d calls, error %v", *calls, err)
 		}
 	})
-	t.Run("a set creates no further Machine after the first batch with an error (MCM-24, CAPI-23)", func(t *testing.T) {
+	t.Run("a set creates no further Machine after the first batch in which a create call fails (MCM-24, CAPI-23)", func(t *testing.T) {
 		r, calls := withClient(t, func(n int) error {
 			if n >= 3 {
 				return quota
@@ -37,7 +37,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 			t.Errorf("%d Machines are expected, want 3", n)
 		}
 	})
-	t.Run("a Machine whose create call has an unknown outcome is counted until a lookup does not find it (MC-34)", func(t *testing.T) {
+	t.Run("a Machine whose create call has an unknown outcome counts as created until a lookup does not find it (MC-34)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
 		if err := r.machines.create(t.Context(), testSet(1), 1); err == nil {
 			t.Error("create() returned no error")

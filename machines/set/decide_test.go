@@ -98,7 +98,7 @@ func TestASizeThatAClientRemovedFromTheSpecIsRestoredAsTheNumberOfMachines(t *te
 func TestHowManyMachinesASetCreatesWhenItHasReleasedOthers(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
 		"a new set creates all its Machines (MCM-35)":                                                                             {100, 100, 0, 100},
-		"a set that has released each of its Machines once creates all of them again (MCM-35)":                                    {100, 100, 100, 100},
+		"a set of size 100 that has released 100 Machines creates 100 new ones (MCM-35)":                                          {100, 100, 100, 100},
 		"a set of size 1 that has released 11 Machines, one below the runaway limit, creates its missing Machine (MCM-35)":        {1, 1, 11, 1},
 		"a set of size 1 that has released 12 Machines, as many as the runaway limit, creates none (MCM-35)":                      {1, 1, 12, 0},
 		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":                   {1, 1, 50, 0},

@@ -181,7 +181,7 @@ func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
 			}
 		})
 	})
-	t.Run("deletes no Machine of a set whose size was lowered and raised again when the late watch shows the lower size", func(t *testing.T) {
+	t.Run("deletes no Machine of a set whose size was lowered and raised again while the late watch still shows the lower size", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.replaceOne()
 			before := h.living()

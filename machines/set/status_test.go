@@ -62,7 +62,7 @@ func TestTheStatusOfASetIsWrittenAtIntervals(t *testing.T) {
 }
 
 func TestHowOftenTheStatusOfADeploymentsSetIsWritten(t *testing.T) {
-	t.Run("changed numbers are written at most every 25 s, an error and the removal of the last Machine at once (F-57)", func(t *testing.T) {
+	t.Run("changed numbers of Machines are written at most every 25 s, but an error or the removal of the last Machine at once (F-57)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		clock := clocktesting.NewFakePassiveClock(start)
 		r = with(r, func(o *Options) { o.Clock = clock })

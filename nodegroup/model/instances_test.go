@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
+func TestHowTheInstancesOfAGroupAreReportedToTheAutoscaler(t *testing.T) {
 	quota := &InstanceError{Code: "QuotaExceeded", Message: "no more cores", OutOfResources: true}
 	for _, tc := range []struct {
 		name  string
@@ -24,7 +24,7 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		size  int32
 		want  func(p *pools.Pool) []Instance
 	}{
-		{"replicas without a Machine have placeholders (CA-C39)", func(*pools.Pool) {}, 2, func(p *pools.Pool) []Instance {
+		{"replicas without a Machine are reported as placeholders (CA-C39)", func(*pools.Pool) {}, 2, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 0, 0), State: Creating}, {ID: pools.UnitID(p, 0, 1), State: Creating}}
 		}},
 		{"placeholders have the group's series in their name (CA-C39)", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
@@ -33,71 +33,71 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		{"placeholders keep their series when a client has removed spec.placeholderSeries (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
-		{"a Machine without a server is Creating, with the ID of its placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine without a server is reported as Creating, with its placeholder's ID (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine whose server has no node is Creating, with the ID of its placeholder (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine whose server has no node is reported as Creating, with its placeholder's ID (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine whose node has no provider ID is Creating, with the ID of its placeholder", func(p *pools.Pool) {
+		{"a Machine whose node has no provider ID is reported as Creating, with its placeholder's ID", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = ""
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine with a node is Running, with exactly the node's provider ID (CA-C43, CA-C44)", func(p *pools.Pool) {
+		{"a Machine with a node is reported as Running, with exactly the node's provider ID (CA-C43, CA-C44)", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		}, 1, func(*pools.Pool) []Instance {
 			return []Instance{{ID: "openstack://RegionOne/" + pools.ServerOf("a-1"), State: Running}}
 		}},
-		{"an error on a Machine with a node is not shown (CA-C44, CA-C50)", func(p *pools.Pool) {
+		{"a Machine's error is not reported when the Machine has a node (CA-C44, CA-C50)", func(p *pools.Pool) {
 			p.Node("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 		}, 1, func(*pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Running}}
 		}},
-		{"a quota error is shown at once, and counts as out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
+		{"a Machine's quota error is reported at once, as out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: quota}}
 		}},
-		{"an error because of an unknown flavor is shown at once, and does not count as out of resources (CA-C46)", func(p *pools.Pool) {
+		{"a Machine's error about an unknown flavor is reported at once, but not as out of resources (CA-C46)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeFlavorNotFound, "no flavor x"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
 		}},
-		{"a transient failure is not shown in the first five minutes of a Machine (CA-C47)", func(p *pools.Pool) {
+		{"a transient cloud error is not reported while the Machine is younger than five minutes (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-4 * time.Minute))
 			})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a transient failure is shown once the Machine is five minutes old (CA-C47)", func(p *pools.Pool) {
+		{"a transient cloud error is reported once the Machine is five minutes old (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-5 * time.Minute))
 			})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "CloudUnavailable", Message: "503"}}}
 		}},
-		{"an error because of the cloud's rate limit is never shown (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
+		{"an error because of the cloud's rate limit is never reported (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine that is being deleted is Deleting, and a placeholder represents its replacement (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine that is being deleted is reported as Deleting, and its replacement as a placeholder (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Deleting}, {ID: pools.UnitID(p, 0, 0), State: Creating}}
 		}},
-		{"a Machine that is listed for removal is Deleting, and shows no error (CA-C50)", func(p *pools.Pool) {
+		{"a Machine that is listed in spec.removals is reported as Deleting, without its error (CA-C50)", func(p *pools.Pool) {
 			p.Remove(p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores")))
 		}, 0, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Deleting}}
 		}},
-		{"a Machine is not Deleting when an entry of spec.removals has its name and an earlier Machine's UID", func(p *pools.Pool) {
+		{"a Machine is not reported as Deleting when spec.removals has its name with an earlier Machine's UID", func(p *pools.Pool) {
 			m := p.Machine("a-1")
 			p.Remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: "earlier"}})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine whose node is gone is Creating, with the ID of its placeholder (CA-C52)", func(p *pools.Pool) {
+		{"a Machine whose node is gone is reported as Creating, with its placeholder's ID (CA-C52)", func(p *pools.Pool) {
 			p.Node("a-1")
 			p.World.Nodes = nil
 		}, 1, func(p *pools.Pool) []Instance {
@@ -116,7 +116,7 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatTheAutoscalerHasActedOnIsHiddenUntilTheNextFailure(t *testing.T) {
+func TestAnErrorOnWhichTheAutoscalerHasActedIsReportedAgainOnlyAfterTheNextFailure(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 1, 5)
 	m := p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
@@ -134,8 +134,8 @@ func TestAnErrorThatTheAutoscalerHasActedOnIsHiddenUntilTheNextFailure(t *testin
 	}
 }
 
-func TestErrorMessagesAreOneShortLine(t *testing.T) {
-	t.Run("an error message is one line of at most 256 bytes (CA-C54)", func(t *testing.T) {
+func TestTheAutoscalerReceivesShortErrorMessages(t *testing.T) {
+	t.Run("a Machine's long error message becomes one line of at most 256 bytes (CA-C54)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
@@ -146,8 +146,8 @@ func TestErrorMessagesAreOneShortLine(t *testing.T) {
 	})
 }
 
-func TestTheSizeOfALargeAnswerIsBounded(t *testing.T) {
-	t.Run("an answer with 30,000 failed Machines fits into 4 MiB (CA-C55, CA-C08)", func(t *testing.T) {
+func TestTheInstancesOfALargeGroupFitIntoOneResponse(t *testing.T) {
+	t.Run("the instances of 30,000 failed Machines fit into a response of 4 MiB (CA-C55, CA-C08)", func(t *testing.T) {
 		const machines, limit = 30_000, 4 << 20
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", machines, 0, machines)

@@ -39,7 +39,7 @@ func TestWhichGroupANodeBelongsTo(t *testing.T) {
 		{"a node with a Machine's provider ID belongs to the Machine's group (CA-C25)", pools.Asked(n), id},
 		{"a request with only a node's provider ID finds the group of the node's Machine (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
 		{"a node whose provider ID has a region belongs to the group of a Machine whose provider ID has none (CA-C25)", pools.Asked(regional), id},
-		{"a request with a provider ID without a region finds the group of a Machine whose node's provider ID has a region (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
+		{"a request whose provider ID lacks the region of the node's provider ID finds the node's group (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
 		{"a node with the provider ID of a second group's Machine belongs to the second group (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
 		{"a node without a provider ID belongs to the group of the Machine whose nodeRef names the node (CA-C26)", pools.Asked(bareNode), id},
 		{"a node with a Machine's owner label belongs to the Machine's group (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
@@ -49,18 +49,18 @@ func TestWhichGroupANodeBelongsTo(t *testing.T) {
 		{"a node with the name of a Machine but another server's provider ID belongs to no group (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
 		{"a node belongs to no group when its provider ID is of another cloud and ends with a Machine's server ID (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
 		{"a node whose provider ID is in capital letters belongs to the group of its Machine (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
-		{"a request without any field of a node finds no group (CA-C27)", membership.Node{}, ""},
+		{"a request with an empty node finds no group (CA-C27)", membership.Node{}, ""},
 		{"the placeholder of a Machine belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
 		{"the placeholder of a Machine that is gone belongs to the group in the placeholder's ID (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
-		{"the placeholder of a Machine that has its node now belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
-		{"a placeholder whose number is above the group's size belongs to the group (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
-		{"a template node belongs to the group in its annotation (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
-		{"a template node belongs to the group in its provider ID (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
-		{"a template node without a group's id belongs to no group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
+		{"the placeholder of a Machine that has received its node belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
+		{"a placeholder whose number is above the group's size belongs to the group in the placeholder's ID (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
+		{"a template node belongs to the group that its annotation names (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
+		{"a template node belongs to the group that its provider ID names (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
+		{"a template node that names no group belongs to no group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
 		{"a template node of a deleted group belongs to no group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
 		{"the node of a Machine that is being deleted belongs to no group (CA-C31)", pools.Asked(goingNode), ""},
 		{"a node with the owner label of a Machine that is being deleted belongs to no group (CA-C31)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
-		{"the node of a Machine that is listed for removal belongs to no group (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
+		{"the node of a Machine that is listed in spec.removals belongs to no group (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
 		{"a second Node with the provider ID of a Machine's server belongs to the Machine's group (CA-C33)", pools.Asked(twin), id},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestSurplusMachinesAreHiddenFromTheAutoscaler(t *testing.T) {
 			p.Node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
 			return p
 		}, "a-2"},
-		{"a Machine without a server is hidden rather than a Machine with a server when one of the two is surplus (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"when one of two Machines is surplus, the one without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Machine("a-1", pools.WithServer)
 			p.Machine("a-2")
@@ -124,8 +124,8 @@ func TestSurplusMachinesAreHiddenFromTheAutoscaler(t *testing.T) {
 	}
 }
 
-func TestAMachineThatARolloutRemovesIsHidden(t *testing.T) {
-	t.Run("a Machine in spec.rolloutRemovals is hidden from the autoscaler before its set deletes it (F-33, CA-C32)", func(t *testing.T) {
+func TestAMachineThatARolloutRemovesIsHiddenFromTheAutoscaler(t *testing.T) {
+	t.Run("a Machine in its set's spec.rolloutRemovals is hidden before the set deletes it (F-33, CA-C32)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Node("old-1")

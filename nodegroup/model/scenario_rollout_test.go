@@ -50,9 +50,9 @@ func surging(r *rapid.T) (*pools.World, *pools.Pool, *v1alpha1.MachineSet) {
 	return w, p, old
 }
 
-func TestAMachineIsHiddenBeforeTheRolloutRemovesIt(t *testing.T) {
+func TestARolloutHidesMachinesFromTheAutoscalerBeforeItRemovesThem(t *testing.T) {
 	taken := 0
-	t.Run("as many nodes are visible as the group's size says, and none that the rollout removes next (CA-C32)", func(t *testing.T) {
+	t.Run("the autoscaler sees as many nodes as the group's size, and none that the rollout removes next (CA-C32)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w, p, old := surging(r)
 			s := build(w, Discovery{})

@@ -42,7 +42,7 @@ func TestWhenTheAutoscalerSeesTheErrorOfAFailedServer(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
+func TestHowLongTheAutoscalerSeesTheErrorOfAGroupsBackOff(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, flavor string, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left", Flavor: flavor,
@@ -73,14 +73,14 @@ func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 	if got := shown(s); got != pools.MachineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
-	t.Run("the error is still shown after the end of the back-off, until the next attempt (CA-C49)", func(t *testing.T) {
+	t.Run("the error is still shown an hour after the end of the back-off when no new attempt was made (CA-C49)", func(t *testing.T) {
 		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
 			if got := shown(s.Apply(nil, pools.Noon.Add(later))); got != pools.MachineID(p, "a-2")+" " {
 				t.Errorf("CA-C49 after %s it is shown for %q", later, got)
 			}
 		}
 	})
-	t.Run("the error is not shown for a Machine that is created when the back-off is over", func(t *testing.T) {
+	t.Run("the error is not shown for a Machine that is created at the end of the back-off", func(t *testing.T) {
 		p.Machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(time.Minute)) })
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
 		if got := shown(snapshotOf(t, w).Apply(nil, pools.Noon.Add(time.Minute))); got != pools.MachineID(p, "a-2")+" " {
@@ -93,7 +93,7 @@ func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 			t.Errorf("it is shown still for %q", got)
 		}
 	})
-	t.Run("when a group has two back-offs, the error of the back-off that ends last is shown", func(t *testing.T) {
+	t.Run("when a group has two back-offs, only the error of the one that ends last is shown", func(t *testing.T) {
 		short(p.Deployment, "m1", time.Minute)
 		p.Deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
 			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(pools.Noon), Step: 1,
@@ -104,7 +104,7 @@ func TestTheErrorOfAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 	})
 }
 
-func TestTheErrorOfAShortageNamesTheMachineThatReportedIt(t *testing.T) {
+func TestTheErrorOfAGroupsBackOffNamesTheMachineThatReportedIt(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
 	p.Machine("a-1")
@@ -114,9 +114,9 @@ func TestTheErrorOfAShortageNamesTheMachineThatReportedIt(t *testing.T) {
 		Until: metav1.NewTime(pools.Noon.Add(time.Minute)), Step: 1,
 	}}
 	for _, gone := range []bool{false, true} {
-		name := "the error names the Machine that reported the shortage (F-27)"
+		name := "the group's other Machines show the error with the name of the Machine that reported it (F-27)"
 		if gone {
-			name = "the error names the Machine that reported the shortage, even when that Machine is gone (F-27)"
+			name = "all Machines show the error with the name of its reporter when the reporter is gone (F-27)"
 			p.Deployment.Status.Backoffs[0].Machine = "a-0"
 		}
 		t.Run(name, func(t *testing.T) {

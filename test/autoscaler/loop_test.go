@@ -145,7 +145,7 @@ func unschedulable(name, cpu string) *corev1.Pod {
 	return p
 }
 
-func TestTheFirstLoopAsksForTheGroupsOfNodesAndForGPUsBeforeRefresh(t *testing.T) {
+func TestTheAutoscalersFirstLoopAsksForGroupsOfNodesAndGPUTypesBeforeRefresh(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, _ := started(t, g, readyOf("n1", "g").Node, readyOf("foreign", "").Node)
 	loop(t, a)
@@ -167,7 +167,7 @@ func TestTheFirstLoopAsksForTheGroupsOfNodesAndForGPUsBeforeRefresh(t *testing.T
 	}
 }
 
-func TestALoopMakesNoFurtherCallAfterAFailedRefresh(t *testing.T) {
+func TestAnAutoscalerLoopMakesNoFurtherCallAfterAFailedRefresh(t *testing.T) {
 	g := &oneGroup{refreshes: status.Error(codes.Unavailable, "away")}
 	a, _ := started(t, g)
 	if _, err := a.RunOnce(t.Context()); err == nil {
@@ -238,13 +238,13 @@ func TestAnUnneededNodeIsTaintedAndLaterDeleted(t *testing.T) {
 	}
 }
 
-func TestReadCloudConfig(t *testing.T) {
+func TestReadingTheCloudConfigFileOfTheAutoscaler(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"a file with every setting is accepted":       {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
-		"an address without a port is refused":        {"address: localhost\n", "address"},
-		"an unknown key is refused":                   {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
-		"a timeout that is not a duration is refused": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
-		"an empty file is refused":                    {"\n", "address"},
+		"a file with every setting is accepted":             {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
+		"a file whose address has no port is refused":       {"address: localhost\n", "address"},
+		"a file with an unknown key is refused":             {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
+		"a file whose timeout is not a duration is refused": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
+		"an empty file is refused":                          {"\n", "address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cloud.yaml")

@@ -146,15 +146,15 @@ func TestWhichNodesAreUnneeded(t *testing.T) {
 		want     []string
 	}{
 		"an empty node is unneeded": {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
-		"only as many nodes of a group are unneeded as the group has above its minimum":        {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
-		"no node is unneeded when removals in progress already bring its group to the minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
-		"a node whose utilization is above the threshold is needed":                            {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
-		"a node is unneeded when its pods fit on another node":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
-		"a node is needed when its pods fit nowhere else":                                      {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
-		"a node is needed when it runs a pod without a controller":                             {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
-		"a node with the annotation scale-down-disabled is needed":                             {[]NodeView{disabled}, 0, 0, nil, nil},
-		"a node is needed when a pending pod fits on the node":                                 {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
-		"a node without a group is never unneeded":                                             {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
+		"in a group of two nodes with a minimum of one, only one node is unneeded":                  {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"no node is unneeded when the removals in progress already reduce its group to its minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
+		"a node whose utilization is above the threshold is needed":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
+		"a node is unneeded when its pods fit on another node":                                      {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
+		"a node is needed when its pods fit nowhere else":                                           {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
+		"a node is needed when it runs a pod without a controller":                                  {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
+		"a node with the annotation scale-down-disabled is needed":                                  {[]NodeView{disabled}, 0, 0, nil, nil},
+		"a node is needed when a pending pod fits on the node":                                      {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
+		"a node without a group is never unneeded":                                                  {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start, Nodes: c.nodes, Pending: c.pending}

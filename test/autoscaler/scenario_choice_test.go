@@ -26,9 +26,9 @@ func TestSimilarGroupsInTwoZones(t *testing.T) {
 		peak    int
 	}{
 		"two similar groups grow evenly (CA-C102)": {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, -1, 3, 3, 6},
-		"only one group grows when the labels for the CSI zone differ, because the groups are not similar then (CA-C102)":    {[]string{labelPool}, -1, 6, 0, 6},
-		"a group takes over the share of a similar group that has no quota left (CA-C102)":                                   {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
-		"only one group grows when no label is ignored in the comparison, because the groups are not similar then (CA-C102)": {nil, -1, 6, 0, 6},
+		"only one group grows when the labels for the CSI zone differ, because the groups are not similar then (CA-C102)": {[]string{labelPool}, -1, 6, 0, 6},
+		"a group also grows by the share of a similar group whose quota is exhausted (CA-C102)":                           {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
+		"only one group grows when the comparison of the groups ignores no label, as they are not similar then (CA-C102)": {nil, -1, 6, 0, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -41,7 +41,7 @@ func TestDroverRecoversFromRandomFaults(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("in the simulated random world %d, busy nodes are deleted only when DeleteNodes names them, and the size finally meets the demand (CA-C114)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("with the random seed %d, only nodes that DeleteNodes names are deleted, and the size meets the demand (CA-C114)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.faults(rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
@@ -96,7 +96,7 @@ func TestOneNodeIsRequestedForEachPodDuringSlowStarts(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("in the simulated random world %d, the size never exceeds the largest number of pods (F-47, F-48)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("with the random seed %d, the group's size never exceeds the largest number of pods (F-47, F-48)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.slowStarts(rand.New(rand.NewPCG(seed, 13))) })
 		})
 	}

@@ -35,7 +35,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 
 func TestNodesThatAreNeverInitialized(t *testing.T) {
 	t.Parallel()
-	t.Run("the autoscaler requests only a limited number of nodes, and working nodes stay (F-47)", func(t *testing.T) {
+	t.Run("for five pods the autoscaler never requests more than seven nodes, and the three working nodes stay (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.controller.dead = true

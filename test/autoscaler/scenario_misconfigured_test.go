@@ -10,7 +10,7 @@ import (
 
 func TestAGroupWithoutATemplate(t *testing.T) {
 	t.Parallel()
-	t.Run("a group without a template stays empty until it has one, and other groups grow (CA-C98)", func(t *testing.T) {
+	t.Run("a group without a template stays empty until it has a template, and other groups grow (CA-C98)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", noTemplate: true}, 0, 0, 5)
 			other := w.pool(pool{name: "b", pods: 1}, 0, 1, 5)
@@ -67,7 +67,7 @@ func TestLoopsWhileAnotherServiceAnswersAtDroversAddress(t *testing.T) {
 	t.Parallel()
 	// The other service at drover's address speaks HTTP/2 and answers 404, because it does not have the path. gRPC reports
 	// such an answer as Unimplemented.
-	t.Run("each loop ends after Refresh, and the autoscaler requests no node twice once drover answers again", func(t *testing.T) {
+	t.Run("each loop of the autoscaler ends after Refresh, and no node is requested twice once drover answers again", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
 			p.pods = 5

@@ -76,7 +76,7 @@ func TestReplicasWithoutMachinesAreRemoved(t *testing.T) {
 
 func TestRevertingAScaleUpKeepsTheMinimumSize(t *testing.T) {
 	t.Parallel()
-	t.Run("reverting a scale-up keeps the size at the minimum or above, and the size meets the demand once servers become nodes (CA-C87)", func(t *testing.T) {
+	t.Run("the size stays at the minimum or above when a user and the autoscaler both revert one scale-up (CA-C87)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Two nodes exist while the minimum is three; the server of the third Machine never
 			// becomes a node.

@@ -16,7 +16,7 @@ func lostFrom(first int) func(n int) bool { return func(n int) bool { return n >
 
 func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
-	t.Run("when one of four new servers never becomes a node, at most that server's replica is removed, and no registered node (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
+	t.Run("when one of four new servers never becomes a node, at most one replica and no registered node is removed (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})
@@ -35,7 +35,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			w.neverAbove(7)
 		})
 	})
-	t.Run("while no new server becomes a node, the size stays between 3 and 7, and it meets the demand of 5 pods afterwards (CA-C89)", func(t *testing.T) {
+	t.Run("the size stays between 3 and 7 while no new server becomes a node for two hours, and is 5 in the end (CA-C89)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 5
@@ -77,7 +77,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a size that a user has raised falls to the number of nodes when no new server becomes a node (CA-C86)", func(t *testing.T) {
+	t.Run("a size that a user has raised falls back to the number of nodes when no new server becomes a node (CA-C86)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			w.resize(p, 6)
@@ -150,10 +150,10 @@ func TestACloudWithoutCapacity(t *testing.T) {
 	})
 }
 
-func TestAStalledWatch(t *testing.T) {
+func TestAWatchOfDroverThatDeliversNoEvents(t *testing.T) {
 	t.Parallel()
 	for resource := range some(map[string]bool{"nodes": true, "machines": true, "machinesets": true, "machinedeployments": true}) {
-		t.Run("no busy node is deleted while the watch of "+resource+" delivers nothing (CA-C13, CA-C115)", func(t *testing.T) {
+		t.Run("no busy node is deleted while drover's watch of "+resource+" delivers no event (CA-C13, CA-C115)", func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{boot: 2 * time.Minute})
 				p.pods = 5

@@ -86,7 +86,7 @@ func TestRestartsDuringScaling(t *testing.T) {
 	})
 }
 
-func TestAFailoverLosesNoRequest(t *testing.T) {
+func TestFailoversBetweenReplicasOfDrover(t *testing.T) {
 	t.Parallel()
 	// Two replicas of drover run. The watches of the second one, which is not the leader, are late. The field "after" of a
 	// case names a method. The next call of this method still goes to the first replica, and all later calls go to the
@@ -101,10 +101,10 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 		"no request is lost in a failover between the calls NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                                   {"NodeGroups", time.Second, false},
 		"no request is lost in a failover between the calls IncreaseSize and TargetSize (CA-C36, CA-C58)":                                       {"NodeGroupIncreaseSize", 200 * time.Millisecond, false},
 		"no request is lost in a failover between the call IncreaseSize and the autoscaler's next loop, which follows at once (CA-C36, CA-C58)": {"NodeGroupIncreaseSize", time.Second, true},
-		"no request is lost when a replica with late watches takes over between IncreaseSize and the autoscaler's next loop (CA-C36, CA-C58)":   {"NodeGroupIncreaseSize", 2 * time.Second, true},
+		"no request is lost when a drover replica with late watches takes over after the call IncreaseSize (CA-C36, CA-C58)":                    {"NodeGroupIncreaseSize", 2 * time.Second, true},
 		"no request is lost in a failover between the calls DeleteNodes and TargetSize (CA-C76)":                                                {"NodeGroupDeleteNodes", time.Second, false},
 		"no request is lost in a failover between the call DeleteNodes and the autoscaler's next loop, which follows at once (CA-C76)":          {"NodeGroupDeleteNodes", 2 * time.Second, true},
-		"no request is lost in a failover before the autoscaler's next call, whichever it is (CA-C06)":                                          {"", time.Second, true},
+		"no request is lost in a failover just before the autoscaler's next call (CA-C06)":                                                      {"", time.Second, true},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

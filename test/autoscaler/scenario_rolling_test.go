@@ -137,7 +137,7 @@ func (w *world) deleteOld(p *pool) {
 
 func TestUsersAndTheAutoscalerChangeTheSameGroup(t *testing.T) {
 	t.Parallel()
-	t.Run("after a user has lowered the size, draining nodes no longer count in the size, so two new pods add exactly two nodes (CA-C31, CA-C32)", func(t *testing.T) {
+	t.Run("two new pods add exactly two nodes while two nodes that a user removed are still being drained (CA-C31, CA-C32)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 4 * time.Minute, drain: time.Hour})
 			p.pods = 5
@@ -166,7 +166,7 @@ func TestUsersAndTheAutoscalerChangeTheSameGroup(t *testing.T) {
 			w.neverAbove(4)
 		})
 	})
-	t.Run("a DeleteNodes call during a rollout deletes the node that it names, and no other (CA-C80)", func(t *testing.T) {
+	t.Run("a DeleteNodes call during a rollout deletes only the node that it names (CA-C80)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
 			p.pods = 5

@@ -183,7 +183,7 @@ func (c cloudCalls) table(n int) string {
 	return frequencies(names, n)
 }
 
-func TestTheIdleTimeIsTheTimeWithoutACallInFlight(t *testing.T) {
+func TestTheIdleTimeOfTheCloudIsTheTimeWithoutACallInFlight(t *testing.T) {
 	at := func(from, to int) cloudCall {
 		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		return cloudCall{began: noon.Add(time.Duration(from) * time.Second), ended: noon.Add(time.Duration(to) * time.Second)}
@@ -196,7 +196,7 @@ func TestTheIdleTimeIsTheTimeWithoutACallInFlight(t *testing.T) {
 		"the idle time is 0 with one call":                                                    {calls: cloudCalls{at(3, 5)}},
 		"the idle time is 0 when a call begins at the moment at which the previous call ends": {calls: cloudCalls{at(0, 2), at(2, 4)}},
 		"the idle time is the sum of two gaps, and the longer gap is reported as the longest": {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
-		"a gap between two calls counts only when no longer call is in flight during the gap": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
+		"a gap between two calls does not count while a third call is in flight":              {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if sum, longest := tc.calls.idle(); sum != tc.sum || longest != tc.longest {

@@ -37,20 +37,20 @@ type Scenario struct {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "a Machine is created and deleted", script: (*harness).oneMachine},
-		{Name: "responses of the cloud are lost", before: loseAnswers, slack: 3 * time.Minute, script: (*harness).oneMachine},
-		{Name: "the first server fails", everySecond: failFirst, script: (*harness).oneMachine},
+		{Name: "the cloud's responses to the first create calls are lost", before: loseAnswers, slack: 3 * time.Minute, script: (*harness).oneMachine},
+		{Name: "a Machine's first server goes to ERROR", everySecond: failFirst, script: (*harness).oneMachine},
 		{Name: "a set grows, loses a server, shrinks and is deleted", script: (*harness).oneSet},
-		{Name: "server lists are five seconds old", before: lagLists, script: (*harness).oneMachine},
-		{Name: "a disruption budget blocks the eviction, and then the volume is detached late", world: world.Options{PodVolume: true}, script: (*harness).oneMachine},
-		{Name: "a stale leader of a Machine goes on", stale: &process.StaleLeader{}, script: (*harness).oneMachine},
-		{Name: "a stale leader of a Machine pauses and goes on", stale: &process.StaleLeader{Pause: 20 * time.Second}, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
-		{Name: "a stale leader of a set goes on", stale: &process.StaleLeader{}, script: (*harness).oneSet},
-		{Name: "the network delays a create call (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
-		{Name: "the ConfigMap and the Cluster that the spec refers to are deleted with the Machine, and the response to a create is lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, script: (*harness).referencesDeleted},
-		{Name: "the server is shut down outside of drover", slack: 3 * time.Minute, script: (*harness).serverShutDown},
+		{Name: "the cloud's server lists are five seconds old", before: lagLists, script: (*harness).oneMachine},
+		{Name: "a disruption budget delays a pod's eviction, and the pod's volume is detached late", world: world.Options{PodVolume: true}, script: (*harness).oneMachine},
+		{Name: "a leader that lost its lease keeps working on a Machine", stale: &process.StaleLeader{}, script: (*harness).oneMachine},
+		{Name: "a call arrives 20 s late, after the leader that made it has lost its lease", stale: &process.StaleLeader{Pause: 20 * time.Second}, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
+		{Name: "a leader that lost its lease keeps working on a set", stale: &process.StaleLeader{}, script: (*harness).oneSet},
+		{Name: "a create call that drover sent before a crash arrives late (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
+		{Name: "a Machine is deleted with its ConfigMap and Cluster after the response to its server's creation was lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, script: (*harness).referencesDeleted},
+		{Name: "a Machine's server is shut down outside of drover", slack: 3 * time.Minute, script: (*harness).serverShutDown},
 		{Name: "two of three Machines of a set become unhealthy", thinning: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, script: (*harness).twoUnhealthy},
-		{Name: "a Machine is removed by force, and the collector deletes its server and Node", thinning: 10, world: world.Options{Safety: true}, slack: orphanSlack, script: (*harness).oneOrphan},
-		{Name: "the collector deletes the resource of a create call that the network delayed", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, script: (*harness).lateCreate},
+		{Name: "a Machine's finalizers are removed, and the orphan collector deletes its server and its Node", thinning: 10, world: world.Options{Safety: true}, slack: orphanSlack, script: (*harness).oneOrphan},
+		{Name: "a create call arrives late, and the orphan collector deletes what it created", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, script: (*harness).lateCreate},
 	}
 }
 
@@ -60,15 +60,15 @@ func FailureScenarios() []Scenario {
 	scenarios := slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.stale != nil || s.holdBack > 0 })
 	return append(scenarios,
 		Scenario{Name: "a Machine is deleted by force (F-25)", world: world.Options{Forced: true}, script: (*harness).forcedDeletion},
-		Scenario{Name: "the first server of a set fails (F-24)", everySecond: failFirst, script: (*harness).setWithFailure})
+		Scenario{Name: "the first server of a set goes to ERROR (F-24)", everySecond: failFirst, script: (*harness).setWithFailure})
 }
 
 // WatchScenarios returns the scenarios for disturbed watches: those for failing calls, and rollouts.
 func WatchScenarios() []Scenario {
 	return append(FailureScenarios(),
 		Scenario{Name: "a Machine is deleted just after its Node registered", script: (*harness).deletedAtOnce},
-		Scenario{Name: "a deployment rolls with a surge", script: (*harness).rollWithSurge},
-		Scenario{Name: "a deployment rolls without a surge, loses a named Machine and grows", script: (*harness).rollWithoutSurge})
+		Scenario{Name: "a deployment is rolled out with a surge", script: (*harness).rollWithSurge},
+		Scenario{Name: "a deployment is rolled out without a surge, then loses a Machine in spec.removals and grows", script: (*harness).rollWithoutSurge})
 }
 
 // OnlyDeletion reports whether only calls after the deletion of the first Machine may fail in this scenario.

@@ -38,13 +38,13 @@ func TestEveryMachineHasOneServerAfterACrashAtAnyCall(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run(s.Name+": every Machine gets one server, and no server is left after the deletion (CA-C79, CAPI-18, CAPI-19, MCM-36)", func(t *testing.T) {
+		t.Run(s.Name+": each Machine gets one server, and no server is left in the end (CA-C79, CAPI-18, CAPI-19, MCM-36)", func(t *testing.T) {
 			for _, seed := range worlds() {
 				c := crashes{scenario: s, number: i, seed: seed, every: s.Stride(*stride), runs: &runs}
 				if i == 0 {
 					c.every = max(1, *stride/5)
 				}
-				t.Run(fmt.Sprintf("drover survives each crash in the simulation with the seed %d", seed), c.test)
+				t.Run(fmt.Sprintf("the random seed is %d", seed), c.test)
 			}
 		})
 	}
@@ -69,7 +69,8 @@ func (c crashes) test(t *testing.T) {
 			due = slices.Contains(focus, p)
 		}
 		if *crash == i || *crash < 0 && due {
-			t.Run(fmt.Sprintf("drover recovers from a crash %s (crash number %d)", p, i), func(t *testing.T) { c.one(t, i, p) })
+			when := map[bool]string{false: "before", true: "after"}[p.After]
+			t.Run(fmt.Sprintf("drover recovers from a fault %s call number %d of %s (-crash=%d)", when, p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}
 }

@@ -18,7 +18,7 @@ var (
 	failure       = flag.Int("failure", -1, "try only the failing call of this number (a failed test prints it)")
 )
 
-func TestDroverReachesItsGoalAfterACallThatFails(t *testing.T) {
+func TestEveryMachineReachesItsFinalStateAfterACallThatFails(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
@@ -26,10 +26,10 @@ func TestDroverReachesItsGoalAfterACallThatFails(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run("the goal is reached although one call fails: "+s.Name, func(t *testing.T) {
+		t.Run("one call fails while "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				f := failures{scenario: s, number: i, seed: seed, runs: &runs}
-				t.Run(fmt.Sprintf("drover survives each failed call in the simulation with the seed %d", seed), f.test)
+				t.Run(fmt.Sprintf("the random seed is %d", seed), f.test)
 			}
 		})
 	}
@@ -55,7 +55,7 @@ func (f failures) test(t *testing.T) {
 			i := n
 			n++
 			if *failure == i || *failure < 0 && (i+int(f.seed))%f.scenario.Stride(*failureStride) == 0 {
-				t.Run(fmt.Sprintf("drover survives failure number %d (%s) of the call %s #%d", i, how.Name, p.Call, p.Nth), func(t *testing.T) { f.one(t, i, p, how, clean) })
+				t.Run(fmt.Sprintf("drover recovers when call number %d of %s fails: %s (-failure=%d)", p.Nth, p.Call, how.Name, i), func(t *testing.T) { f.one(t, i, p, how, clean) })
 			}
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/drover-project/drover/test/chaos"
 )
 
-func TestHowGroupsReactToMissingImagesAndFailingServers(t *testing.T) {
+func TestWhatDroverDoesAboutMissingImagesAndFailingServers(t *testing.T) {
 	for name, scenario := range map[string]chaos.Scenario{
-		"a Machine uses its image within a minute when the image is uploaded 20 s after the first look-up (F-49)": chaos.LateImage(),
-		"a group backs off once its second server has failed (F-50)":                                              chaos.ServersFail(),
-		"a bare set replaces the servers that never join the cluster, one at a time (F-52)":                       chaos.NobodyJoins(),
+		"a Machine whose image is uploaded 20 s after the first look-up gets a server within a minute (F-49)": chaos.LateImage(),
+		"a group backs off once its second server has failed (F-50)":                                          chaos.ServersFail(),
+		"a bare set replaces the servers that never join the cluster, one at a time (F-52)":                   chaos.NobodyJoins(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {

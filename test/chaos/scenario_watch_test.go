@@ -17,7 +17,7 @@ var (
 	watch       = flag.Int("watch", -1, "try only the disturbed watch of this number (a failed test prints it)")
 )
 
-func TestDroverReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
+func TestEveryMachineReachesItsFinalStateDespiteADisturbedWatch(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
@@ -25,10 +25,10 @@ func TestDroverReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run("the goal is reached although one watch is disturbed: "+s.Name, func(t *testing.T) {
+		t.Run("one watch is disturbed while "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				w := watches{scenario: s, number: i, seed: seed, runs: &runs}
-				t.Run(fmt.Sprintf("drover survives each disturbed watch in the simulation with the seed %d", seed), w.test)
+				t.Run(fmt.Sprintf("the random seed is %d", seed), w.test)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func (w watches) test(t *testing.T) {
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("drover survives disturbance number %d: the watch of %s is %s from change %d on", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, disturbed, clean) })
+					t.Run(fmt.Sprintf("drover recovers when the watch of %s is disturbed at change number %d of the run: %s (-watch=%d)", kind, at+1, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}

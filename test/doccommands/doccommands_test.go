@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestParseReturnsTheCommandBlocksOfAPage(t *testing.T) {
+func TestParseReturnsTheCommandBlocksOfADocumentationPage(t *testing.T) {
 	t.Parallel()
 	page := `
 <!-- test: first -->
@@ -52,7 +52,7 @@ true
 	}
 }
 
-func TestPagesWithInvalidCommandBlocksAreRefused(t *testing.T) {
+func TestDocumentationPagesWithInvalidCommandBlocksAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ page, want string }{
 		"a page with a misspelt comment above a block is refused":           {"<!-- tests: a -->\n~sh\na\n~\n", "p.md:2: the comment above the block must be"},

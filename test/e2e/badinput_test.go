@@ -25,29 +25,29 @@ const goodGroup = "good"
 
 var badGroups = []badGroup{
 	{
-		name: "flavor", old: "flavor: m1.small", new: "flavor: m1.huge", replicas: "1", listed: true, onMachine: true,
+		name: "unknown-flavor", old: "flavor: m1.small", new: "flavor: m1.huge", replicas: "1", listed: true, onMachine: true,
 		condition: v1alpha1.ConditionTemplateResolved, reason: "FlavorNotFound", says: []string{"cloudProviderSpec.flavor", `"m1.huge"`},
 	},
 	{
-		name: "image", old: "image: Ubuntu Noble", new: "image: Ubuntu Nobel", replicas: "1", listed: true, onMachine: true,
+		name: "unknown-image", old: "image: Ubuntu Noble", new: "image: Ubuntu Nobel", replicas: "1", listed: true, onMachine: true,
 		condition: v1alpha1.ConditionTemplateResolved, reason: "ImageNotFound", says: []string{"cloudProviderSpec.image", "Nobel"},
 	},
 	{
-		name: "key", old: "flavor: m1.small", new: "flavour: m1.small", replicas: "1", listed: true, onMachine: true,
+		name: "misspelt-key", old: "flavor: m1.small", new: "flavour: m1.small", replicas: "1", listed: true, onMachine: true,
 		condition: v1alpha1.ConditionTemplateResolved, reason: "InvalidSpec", says: []string{"cloudProviderSpec.flavour", "did you mean flavor"},
 	},
 	{
-		name: "password", old: "region: dbl", replicas: "1", listed: true, onMachine: true,
+		name: "wrong-password", old: "region: dbl", replicas: "1", listed: true, onMachine: true,
 		new:       "region: dbl\n            username: drover\n            password: wrong\n            domainName: Default\n            projectName: metakube",
 		condition: v1alpha1.ConditionTemplateResolved, reason: "Unauthorized",
 		says: []string{"cloudProviderSpec.password", "signing in at", "401"},
 	},
 	{
-		name: "bound", old: `max-size: "5"`, new: `max-size: "five"`, replicas: "0",
+		name: "invalid-maximum", old: `max-size: "5"`, new: `max-size: "five"`, replicas: "0",
 		condition: v1alpha1.ConditionBoundsValid, reason: "BoundsInvalid", says: []string{"node-group-max-size", `"five"`},
 	},
 	{
-		name: "minmax", old: `min-size: "1"`, new: `min-size: "6"`, replicas: "0",
+		name: "minimum-above-maximum", old: `min-size: "1"`, new: `min-size: "6"`, replicas: "0",
 		condition: v1alpha1.ConditionBoundsValid, reason: "BoundsInvalid", says: []string{"node-group-min-size is 6", "which is 5"},
 	},
 }
@@ -113,18 +113,18 @@ func TestInvalidValuesOfAGroupAreReportedAndAffectNoOtherGroup(t *testing.T) {
 		apply(t, s, b.name, b.manifest(t, d))
 	}
 	for _, b := range badGroups {
-		t.Run("the deployment "+b.name+" shows in its status and in an Event what is wrong and where", func(t *testing.T) {
+		t.Run("a condition and an Event of the deployment "+b.name+" say which value is invalid and why", func(t *testing.T) {
 			eventually(t, func(ctx context.Context) (string, error) { return b.deploymentSays(ctx, s) })
 			eventually(t, func(ctx context.Context) (string, error) { return b.eventSays(ctx, s, b.name) })
 		})
 		if b.onMachine {
-			t.Run("the Machine of the deployment "+b.name+" shows in its status and in an Event what is wrong and where", func(t *testing.T) {
+			t.Run("the status and an Event of the Machine in the deployment "+b.name+" say which value is invalid and why", func(t *testing.T) {
 				eventually(t, func(ctx context.Context) (string, error) { return b.machineSays(ctx, s) })
 			})
 		}
 	}
-	t.Run("drover lists a group as a node group only when its minimum and its maximum are valid", func(t *testing.T) { listsGroups(t, s) })
-	t.Run("a group without invalid values gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
+	t.Run("NodeGroups returns a group only when the group's minimum and maximum size are valid", func(t *testing.T) { listsGroups(t, s) })
+	t.Run("a group with valid values gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
 	t.Run("no resource is created in the cloud for the groups with invalid values", func(t *testing.T) {
 		for _, server := range s.Cloud.Servers() {
 			if !strings.HasPrefix(server.Name, goodGroup+"-") {

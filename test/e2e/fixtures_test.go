@@ -73,7 +73,7 @@ type foreign struct {
 	join fixtures.Join
 }
 
-func TestDroverUsesTheMachineObjectsOfOtherClusters(t *testing.T) {
+func TestWhatBecomesOfMachineObjectsFromOtherClusters(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true, BootTime: time.Second, Seed: fixtures.Seed})
 	demo, err := scenario.NewDemo(s)
@@ -101,7 +101,7 @@ func TestDroverUsesTheMachineObjectsOfOtherClusters(t *testing.T) {
 	}
 	for _, f := range all {
 		if strings.HasPrefix(f.file, otherClouds) {
-			t.Run("the object "+f.name()+" shows that its cloud is not supported, and gets no server (F-40)", func(t *testing.T) { w.isRefused(t, f) })
+			t.Run("the Machine of the object "+f.name()+" reports that its cloud is not supported, and no server is created (F-40)", func(t *testing.T) { w.isRefused(t, f) })
 			continue
 		}
 		t.Run("the object "+f.name()+" becomes a Ready node without the startup taint, on which a pod runs (F-35, F-37)", func(t *testing.T) { w.joins(t, f) })

@@ -40,12 +40,12 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	apply(t, s, slow, group.manifest(t, d))
 	eventually(t, takingPods(s, 2, ""))
 	usable := watchUsable(t, s)
-	t.Run("at least two nodes accept pods throughout a rollout while the cloud-controller-manager is slow (F-47)", func(t *testing.T) {
+	t.Run("a group of two keeps two nodes that accept pods during a rollout with a slow cloud-controller-manager (F-47)", func(t *testing.T) {
 		roll(t, s, "second")
 		eventually(t, takingPods(s, 2, "second"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("a rollout waits and shows the cause while the cloud-controller-manager is stopped, and ends after its restart (F-47)", func(t *testing.T) {
+	t.Run("a rollout waits and names the cause while the cloud-controller-manager is stopped, and completes after its restart (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		roll(t, s, "third")
 		eventually(t, startingNode(s))
@@ -54,7 +54,7 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 		eventually(t, takingPods(s, 2, "third"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("a rollout ends without a cloud-controller-manager when an annotation says that the group needs none (F-47)", func(t *testing.T) {
+	t.Run("a rollout completes without a cloud-controller-manager when an annotation says that the group needs none (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		patchTemplate(t, s, fmt.Sprintf(`"metadata":{"annotations":{%q:"false"}},"spec":{"metadata":{"labels":{"roll":"fourth"}}}`, bootstrap.AnnotationExternalCloudProvider))
 		eventually(t, takingPods(s, 2, "fourth"))

@@ -65,7 +65,7 @@ func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 
 	var lost v1alpha1.Machine
 	for _, group := range []string{ubuntu.name, flatcar.name} {
-		t.Run("a server of the group "+group+" joins the cluster with its own user data", func(t *testing.T) {
+		t.Run("a server of the group "+group+" joins the cluster with the user data that drover has written", func(t *testing.T) {
 			machine, server := onlyMember(t, s, group)
 			if server.Metadata["machine-uid"] != string(machine.UID) {
 				t.Errorf("metadata: got %v, want machine-uid %s", server.Metadata, machine.UID)
@@ -78,7 +78,7 @@ func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 			})
 			lost = machine
 		})
-		t.Run("a node of the group "+group+" equals the template that the autoscaler gets, label by label (CA-C99, CA-C100, CA-C101, MC-73, MCM-96, CAPI-12)", func(t *testing.T) {
+		t.Run("a node of the group "+group+" matches the template node that drover has returned to the autoscaler (CA-C99, CA-C100, CA-C101, MC-73, MCM-96, CAPI-12)", func(t *testing.T) {
 			eventually(t, func(ctx context.Context) (string, error) {
 				machine, _ := onlyMember(t, s, group)
 				n := &corev1.Node{}
@@ -125,5 +125,5 @@ func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 			return "", nil
 		})
 	})
-	t.Run("a scale-up that is reverted while its servers boot leaves nothing in the cloud (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
+	t.Run("a scale-up that is reverted while its servers boot leaves none of its servers, ports and floating IPs (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
 }

@@ -170,7 +170,7 @@ func TestTheCommandsOfTheOperationsPageWork(t *testing.T) {
 	h := newHerd(t)
 	h.install()
 	t.Run("the credentials for the cloud are rotated without a restart of drover", func(t *testing.T) { h.in(t).credentials() })
-	t.Run("restoring the backup into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
+	t.Run("restoring a backup of the Machine objects into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
 	t.Run("the nodes stay when the CRD of Machines was deleted by mistake and an operator runs the commands for that case (F-42)", func(t *testing.T) { h.in(t).mistake() })
 	t.Run("the nodes stay when an operator runs the commands that remove drover and its CRDs (F-42)", func(t *testing.T) { h.in(t).removal() })
 }

@@ -48,7 +48,7 @@ func TestAServerThatIsShutDownOutsideOfDrover(t *testing.T) {
 			t.Errorf("Machine %s, then %s; Node %+v; %d actions", machine.UID, again.UID, now.Spec, s.Cloud.CallCount(actions)-started)
 		}
 	})
-	t.Run("a deleted Machine is replaced when its server cannot be started, and an Event reports its Node as out of service", func(t *testing.T) {
+	t.Run("a deleted Machine whose server cannot be started is replaced, and an Event reports the Node as out of service", func(t *testing.T) {
 		refused := badGroup{name: "refused", replicas: "1"}
 		apply(t, s, refused.name, refused.manifest(t, d))
 		machine, server := onlyMember(t, s, refused.name)

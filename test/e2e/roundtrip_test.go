@@ -19,7 +19,7 @@ import (
 func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 	t.Parallel()
 	r := newRoundTrip(t)
-	t.Run("with the ClusterRoleBinding for statuses, machine-controller can scale under drover's admission policies (F-5)", func(t *testing.T) {
+	t.Run("with the ClusterRoleBinding for writing statuses, machine-controller can scale under drover's admission policies (F-5)", func(t *testing.T) {
 		r := r.in(t)
 		r.balanced(3, 0)
 		r.kubectl("apply", "--server-side", "-f", manifests+"/rbac/status.yaml", "-f", manifests+"/machine-controller/status.yaml")
@@ -31,13 +31,13 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		r.balanced(4, 0)
 		r.handOver()
 	})
-	t.Run("drover takes over every Machine of machine-controller while other programs overwrite whole objects (F-5)", func(t *testing.T) { r.in(t).forth() })
+	t.Run("drover takes over every Machine of machine-controller while other programs keep overwriting the objects (F-5)", func(t *testing.T) { r.in(t).forth() })
 	var deleted v1alpha1.Machine
 	t.Run("machine-controller finishes the scale-up and the removal that drover had begun before it was killed (F-5)", func(t *testing.T) {
 		deleted = r.in(t).back()
 	})
 	t.Run("drover takes over every Machine a second time, after machine-controller has managed the Machines in between (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
-	t.Run("when machine-controller deletes a server of drover, only the port and the floating IP that drover made for it stay (F-5)", func(t *testing.T) {
+	t.Run("when machine-controller deletes a server that drover created, only the server's port and floating IP stay (F-5)", func(t *testing.T) {
 		r.in(t).leaves(deleted)
 	})
 }

@@ -38,7 +38,7 @@ func TestAttacksUnderTheAdmissionPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	w.suffers()
-	t.Run("drover reports that the admission policies are in force, and that they are not after a binding is deleted (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
+	t.Run("drover reports the admission policies as in force, and as not in force once a policy's binding is deleted (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
 }
 
 func TestAttacksFailAlsoWithoutTheAdmissionPolicies(t *testing.T) {
@@ -71,7 +71,7 @@ func (w *world) suffers() {
 	w.judge("after the deletion of the attackers' Machines")
 	w.Run("a group of another user can be scaled down after the attacks (F-15)", func(t *testing.T) { w.in(t).shrinks() })
 	w.Run("no credentials of other users reached the attackers' cloud, and no request reached an internal service (F-9, F-11)", func(t *testing.T) { w.in(t).keptSecrets() })
-	w.Run("no object, Event or log line has the value of a Secret (F-10)", func(t *testing.T) { w.in(t).hidSecrets() })
+	w.Run("no object, Event or log line contains the value of a Secret (F-10)", func(t *testing.T) { w.in(t).hidSecrets() })
 	w.Run("drover was not restarted, and used less than 200 MB of memory (F-8)", func(t *testing.T) {
 		now, err := w.metric(t.Context(), "process_start_time_seconds")
 		if most := peak(); now != started || err != nil || most > mostMemory {

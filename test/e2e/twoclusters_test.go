@@ -63,7 +63,7 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 		d.in(t).awaitNodes(1)
 		d.in(t).awaitPods(1)
 	})
-	t.Run("IncreaseSize adds a node, and DeleteNodes drains and removes the node in its request", func(t *testing.T) {
+	t.Run("IncreaseSize adds a node, and DeleteNodes drains and removes the node that the request names", func(t *testing.T) {
 		d.in(t).scale()
 	})
 	whole := time.Now()

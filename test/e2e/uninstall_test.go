@@ -438,7 +438,7 @@ func TestAfterTheDeletionOfTheCRDOfMachineSets(t *testing.T) {
 			t.Errorf("%d servers were made, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("the commands of docs/operations.md that remove drover together with its nodes remove the nodes (F-42)", func(t *testing.T) {
+	t.Run("no node is left after the commands of docs/operations.md for removing drover together with its nodes (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.shell.Run(t, "docs/operations.md#uninstall-with-nodes")
 		h.gone(was.nodes)

@@ -84,7 +84,7 @@ func TestUpgrading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("with the CRDs of an older version, drover scales a group, and then does not keep writing", func(t *testing.T) {
+	t.Run("with the CRDs of an older version, drover scales a group and stops writing objects afterwards", func(t *testing.T) {
 		h := h.in(t)
 		h.begin()
 		h.scale(3)

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestDroverForgetsDeletedMachines(t *testing.T) {
-	t.Run("a second round of creating and deleting Machines adds no goroutines, no metric series and at most 5 % of memory, and every metric of a duration is a histogram (F-12, MCM-110)", func(t *testing.T) {
+	t.Run("creating and deleting Machines again adds no goroutine or metric series and at most 5 % of memory; duration metrics are histograms (F-12, MCM-110)", func(t *testing.T) {
 		synctest.Test(t, testDroverForgets)
 	})
 }

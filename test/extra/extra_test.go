@@ -55,7 +55,7 @@ func inputs() map[string]*bootstrap.Input {
 			}
 			name := system
 			if much {
-				name += " with everything"
+				name += " with every option"
 				everything(in, certificate)
 			}
 			out[name] = in
@@ -131,10 +131,10 @@ func TestOtherProgramsAcceptTheUserData(t *testing.T) {
 					run(t, "cloud-init", "schema", "--config-file", file)
 				})
 			}
-			t.Run("shellcheck finds no fault in the scripts", func(t *testing.T) { testScripts(t, root, boot) })
-			t.Run("systemd accepts the units", func(t *testing.T) { testUnits(t, root, boot) })
+			t.Run("shellcheck finds no fault in the scripts of the user data", func(t *testing.T) { testScripts(t, root, boot) })
+			t.Run("systemd accepts the units of the user data", func(t *testing.T) { testUnits(t, root, boot) })
 			if in.Provider.CAPublicKey != "" {
-				t.Run("ssh-keygen accepts the CA key for SSH users", func(t *testing.T) {
+				t.Run("ssh-keygen accepts the public key of the CA for SSH users", func(t *testing.T) {
 					run(t, "ssh-keygen", "-l", "-f", filepath.Join(root, "/etc/ssh/drover-user-ca.pub"))
 				})
 			}
@@ -161,7 +161,7 @@ func TestTheKubeletAcceptsItsConfiguration(t *testing.T) {
 			run(t, program, file)
 		})
 	}
-	t.Run("the check that this test uses refuses a configuration with maxPods -1", func(t *testing.T) {
+	t.Run("the kubelet's own validation refuses a configuration with maxPods -1", func(t *testing.T) {
 		file := filepath.Join(dir, "wrong.yaml")
 		write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n", 0o600)
 		if out, err := exec.CommandContext(t.Context(), program, file).CombinedOutput(); err == nil || !strings.Contains(string(out), "maxPods") {

@@ -45,11 +45,11 @@ func TestWhatOtherProgramsDoToTheSizeThatTheAutoscalerHasSet(t *testing.T) {
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
 		"helm-without": {without, []string{"--server-side=true"}},
 	} {
-		t.Run(fmt.Sprintf("for the chart %s, helm upgrade with %v and replicas %d (-1: not in the manifest) leads to the size %d (CA-C60)", name, row.flags, row.replicas, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
+		t.Run(fmt.Sprintf("helm upgrade %s leads to the size %d when the manifest has replicas %d (-1 means none) (CA-C60)", strings.Join(row.flags, " "), row.size, row.replicas), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
 	}
 	t.Run("Terraform keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
 	t.Run("Terraform gets a conflict and changes nothing when the manifest names a size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-same", "Terraform", step{4, 3, true}) })
-	t.Run("Argo CD's server-side apply resets the autoscaler's size to the size of the manifest (CA-C60)", func(t *testing.T) {
+	t.Run("Argo CD's server-side apply resets the autoscaler's size to the size that the manifest names (CA-C60)", func(t *testing.T) {
 		w.in(t).apply("argo-same", "argocd-controller", same, client.ForceOwnership)
 	})
 }

@@ -62,7 +62,7 @@ func dependencies(t *testing.T) string {
 
 // TestTheDockerfileBuildsDrover checks the Dockerfile as far as that is possible without a container engine.
 func TestTheDockerfileBuildsDrover(t *testing.T) {
-	t.Run("the build line of the Dockerfile builds a drover that prints the stamped version", func(t *testing.T) {
+	t.Run("the Dockerfile's build command stamps the version that drover prints", func(t *testing.T) {
 		said, err := exec.CommandContext(t.Context(), drover, "version").CombinedOutput()
 		if err != nil || !strings.Contains(string(said), stamp) {
 			t.Errorf("drover version: error %v, output %q; want %s in it", err, said, stamp)

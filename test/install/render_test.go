@@ -23,7 +23,7 @@ func byID(objects []*unstructured.Unstructured) map[string]any {
 	return found
 }
 
-func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
+func TestTheChartsAndTheKustomizationsRenderTheSameObjects(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		chart []*unstructured.Unstructured
@@ -57,9 +57,9 @@ func TestDroverMayWriteSecretsOnlyWhenItMakesItsOwnCertificates(t *testing.T) {
 		value string
 		may   bool
 	}{
-		{"with tls.mode=self drover may write Secrets of its namespace", "--set=tls.mode=self", true},
-		{"with tls.mode=secret drover may not write Secrets of its namespace", "--set=tls.mode=secret", false},
-		{"with autoscaler.mode=sidecar drover may not write Secrets of its namespace", "--set=autoscaler.mode=sidecar", false},
+		{"with the Helm value tls.mode=self drover may write the Secrets of its namespace", "--set=tls.mode=self", true},
+		{"with the Helm value tls.mode=secret drover may not write the Secrets of its namespace", "--set=tls.mode=secret", false},
+		{"with the Helm value autoscaler.mode=sidecar drover may not write the Secrets of its namespace", "--set=autoscaler.mode=sidecar", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			objects := byID(rendered(t, row.value))
@@ -131,18 +131,18 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		says   string
 	}{
 		{"values without an image", nil, "image.repository is empty"},
-		{"a misspelt key of the values", []string{image[0], "--set=replica=3"}, "replica"},
-		{"a misspelt key of the values below tls", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
+		{"a misspelt key in its values", []string{image[0], "--set=replica=3"}, "replica"},
+		{"a misspelt key below tls in its values", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
 		{"an unknown value of tls.mode", []string{image[0], "--set=tls.mode=none"}, "mode"},
 		{"an unknown value of autoscaler.mode", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
 		{"a flag without its dashes in extraArgs", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
 		{"replicas that are not a number", []string{image[0], "--set-string=replicas=two"}, "replicas"},
 		{"a cert-manager issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
-		{"a cert-manager Issuer, which serves one namespace, for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
-		{"a CA that the chart creates in one namespace for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
-		{"the namespace of drover as a namespace of Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
-		{"a list tls.allowedClients that lacks the autoscaler although drover issues the autoscaler's certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
-		{"an unknown key in the values for the CRDs", nil, "additional"},
+		{"certificates in two namespaces from a cert-manager Issuer, which serves only one namespace", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
+		{"certificates in two namespaces from a CA that the chart creates in one of them", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"drover's own namespace as a namespace for Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
+		{"a list tls.allowedClients without the autoscaler, to which drover issues a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
+		{"an unknown key in the values of the chart for the CRDs", nil, "additional"},
 	} {
 		t.Run("the chart refuses "+row.name, func(t *testing.T) {
 			args := append([]string{"template", "drover", filepath.Join(charts, "drover"), "--namespace=" + namespace}, row.values...)
@@ -165,7 +165,7 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {
-		t.Run("drover has every flag that is set by the chart with "+v.name, func(t *testing.T) {
+		t.Run("the chart with "+v.name+" sets only flags that drover has", func(t *testing.T) {
 			for _, arg := range containerOf(t, rendered(t, v.values...), "drover", "drover").Args {
 				if name, _, _ := strings.Cut(arg, "="); !slices.Contains(known, name) {
 					t.Errorf("drover has no flag %s", name)
@@ -178,19 +178,19 @@ func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 // TestTheAutoscalerGetsTheRecommendedFlags compares the autoscaler's flags in three places with the file of recommended flags.
 func TestTheAutoscalerGetsTheRecommendedFlags(t *testing.T) {
 	want := recommended(t)
-	t.Run("the chart with a separate autoscaler has the recommended flags", func(t *testing.T) {
+	t.Run("the chart with a separate autoscaler sets the recommended flags", func(t *testing.T) {
 		got := containerOf(t, rendered(t, "--set=autoscaler.mode=separate"), "cluster-autoscaler", "cluster-autoscaler").Args
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("flags (-file +chart):\n%s", diff)
 		}
 	})
-	t.Run("the chart with an autoscaler in drover's pods has the recommended flags, followed by autoscaler.extraArgs", func(t *testing.T) {
+	t.Run("the chart with an autoscaler in drover's pods sets the recommended flags, followed by autoscaler.extraArgs", func(t *testing.T) {
 		got := containerOf(t, rendered(t, "--set=autoscaler.mode=sidecar", "--set=autoscaler.extraArgs={--expander=priority}"), "drover", "cluster-autoscaler").Args
 		if diff := cmp.Diff(append(slices.Clone(want), "--expander=priority"), got); diff != "" {
 			t.Errorf("flags (-file +chart):\n%s", diff)
 		}
 	})
-	t.Run("drover's values for the Helm chart of cluster-autoscaler have the recommended flags", func(t *testing.T) {
+	t.Run("drover's values for the Helm chart of cluster-autoscaler set the recommended flags", func(t *testing.T) {
 		got := flagsOfValues(t)
 		slices.Sort(got)
 		all := append([]string{"--cloud-config=/etc/drover-config/cloud-config.yaml", "--v=2"}, want...)

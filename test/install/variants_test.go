@@ -22,8 +22,8 @@ var variants = []variant{
 	{"machine-controller beside drover", []string{"--set=machineController.installed=true"}},
 	{"a ServiceMonitor", []string{"--set=serviceMonitor.enabled=true", "--set=serviceMonitor.labels.release=prometheus"}},
 	{"no PodDisruptionBudget and no NetworkPolicy", []string{"--set=podDisruptionBudget.enabled=false", "--set=networkPolicy.enabled=false"}},
-	{"a NetworkPolicy that lets no namespace read the metrics", []string{"--set-json=networkPolicy.metricsNamespaces=[]"}},
-	{"other values for every setting of the pods", []string{
+	{"a NetworkPolicy that allows no namespace to read the metrics", []string{"--set-json=networkPolicy.metricsNamespaces=[]"}},
+	{"non-default values for all settings of the pods", []string{
 		"--set=replicas=3", "--set=image.pullPolicy=Always", "--set=imagePullSecrets[0].name=registry", "--set=priorityClassName=",
 		"--set=podLabels.team=a", "--set=podAnnotations.note=b", "--set=nodeSelector.disk=ssd", "--set-json=tolerations=[]", "--set-json=affinity={}",
 		"--set=extraArgs={--health-timeout=20m,--v=1}", "--set=autoscaler.mode=separate", "--set=autoscaler.replicas=2",

@@ -83,7 +83,7 @@ func TestConcurrentRequestsForTheSameBinariesCauseOneBuild(t *testing.T) {
 	}
 }
 
-func TestTheNameOfTheCacheFolderDependsOnTheInputsOfTheBuild(t *testing.T) {
+func TestTheNameOfTheFolderWithBuiltBinariesDependsOnTheirSource(t *testing.T) {
 	source := smallSource(t)
 	before, err := newBuild(source)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheNextProcessDeletesOnlyTheFoldersOfKilledProcesses(t *testing.T) {
+func TestOnlyTemporaryFoldersOfKilledProcessesAreDeleted(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	killed, release, err := OwnFolder("", "swept-")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestTheNextProcessDeletesOnlyTheFoldersOfKilledProcesses(t *testing.T) {
 	}
 }
 
-func TestOwnFolderRefusesAFolderThatIsNotEmptyAndKeepsItsFiles(t *testing.T) {
+func TestAFolderThatIsNotEmptyIsRefusedForATestClusterAndKeepsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {

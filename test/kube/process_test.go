@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestTheErrorOfAFailedStartNamesThePortThatIsInUse(t *testing.T) {
+func TestWhenATestClusterCannotStartTheErrorNamesThePortThatIsInUse(t *testing.T) {
 	bin, err := Binaries(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)

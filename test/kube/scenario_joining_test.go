@@ -40,7 +40,7 @@ type joining struct {
 	node  kubernetes.Interface // client with the certificate of node A, once it has one
 }
 
-func TestHowATestClusterWorksWhenNodesJoinAndRunPods(t *testing.T) {
+func TestNodesJoinATestClusterAndRunPods(t *testing.T) {
 	c := kube.ForTest(t, kube.Options{Components: kube.All()})
 	j := &joining{Cluster: c, admin: clientFor(t, c.Config)}
 	for _, step := range []struct {

@@ -69,8 +69,8 @@ func nodeOf(name, providerID string) *corev1.Node {
 
 func TestTheCloudControllerManagerInitializesNewNodes(t *testing.T) {
 	for name, before := range map[string]*corev1.Node{
-		"a Node is initialized from the server with its provider ID":                nodeOf("n1", "openstack:///u1"),
-		"a Node without a provider ID is initialized from the server with its name": nodeOf("n1", ""),
+		"a Node is initialized from the server that its provider ID names":             nodeOf("n1", "openstack:///u1"),
+		"a Node without a provider ID is initialized from the server of the same name": nodeOf("n1", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset([]runtime.Object{before}...)
@@ -115,7 +115,7 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) 
 	}
 }
 
-func TestWhatTheConsoleShowsOfSystemdUnits(t *testing.T) {
+func TestWhichOutputOfSystemdUnitsAServersConsoleShows(t *testing.T) {
 	files := map[string]string{
 		unitFolder + setupUnit:   "[Unit]\nDescription=Setup\n[Service]\nExecStart=/opt/setup\n",
 		unitFolder + kubeletUnit: "[Service]\nExecStart=/opt/bin/kubelet --config=x\n",
@@ -126,10 +126,10 @@ func TestWhatTheConsoleShowsOfSystemdUnits(t *testing.T) {
 		output string
 		want   []string
 	}{
-		"when a setup unit that prints only to the journal fails, the console shows only systemd's message (F-53)": {"journal", []string{
+		"when drover's setup unit fails and prints only to the journal, the console shows only systemd's message (F-53)": {"journal", []string{
 			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
 		}},
-		"when a setup unit that prints to journal and console fails, the console shows the reason (F-53)": {"journal+console", []string{
+		"when drover's setup unit fails and prints to journal and console, the console shows the reason (F-53)": {"journal+console", []string{
 			"setup: 404", "setup: downloading https://dl.k8s.io/release/v1.37.1/bin/linux/amd64/kubelet failed",
 			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
 		}},
@@ -151,7 +151,7 @@ func TestWhatTheConsoleShowsOfSystemdUnits(t *testing.T) {
 			}
 		})
 	}
-	t.Run("until the kubelet has joined the cluster, the report unit prints the last lines of the kubelet's output to the console (F-53)", func(t *testing.T) {
+	t.Run("while the kubelet has not joined the cluster, drover's report unit prints the kubelet's last output to the console (F-53)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var console []string
 			o := Options{Console: func(line string) { console = append(console, line) }}.withDefaults()

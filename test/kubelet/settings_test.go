@@ -52,7 +52,7 @@ func TestTheKubeletsSettingsAreReadFromUserData(t *testing.T) {
 	}
 }
 
-func TestInvalidSettingsAreRefusedWithTheNameOfTheirFile(t *testing.T) {
+func TestInvalidSettingsOfAKubeletAreRefusedWithAnErrorThatNamesTheirFile(t *testing.T) {
 	for name, c := range map[string]struct{ path, content, want string }{
 		"user data without a bootstrap kubeconfig is refused":      {BootstrapFile, "", "the user data writes no such file"},
 		"user data without a CA file is refused":                   {CAFile, "", "the user data writes no such file"},
@@ -60,7 +60,7 @@ func TestInvalidSettingsAreRefusedWithTheNameOfTheirFile(t *testing.T) {
 		"user data without kubelet arguments is refused":           {ArgsFile, "", "the user data writes no such file"},
 		"a kubelet configuration with an unknown field is refused": {ConfigFile, "clusterDSN: [10.0.0.1]\n", `unknown field "clusterDSN"`},
 		"a bootstrap kubeconfig without a token is refused":        {BootstrapFile, strings.ReplaceAll(goodFiles[BootstrapFile], "token: abcdef.0123456789abcdef", "username: x"), "it holds no token"},
-		"a node label that the API server does not let kubelets set is refused": {ArgsFile, "KUBELET_EXTRA_ARGS=--node-labels=node-role.kubernetes.io/worker=",
+		"a node label that a kubelet may not set itself is refused": {ArgsFile, "KUBELET_EXTRA_ARGS=--node-labels=node-role.kubernetes.io/worker=",
 			`a kubelet may not label itself "node-role.kubernetes.io/worker"`},
 		"a kubelet argument that is not a flag is refused": {ArgsFile, "KUBELET_EXTRA_ARGS=node-labels=a=b", "is not a flag"},
 	} {
@@ -83,7 +83,7 @@ func TestUserDataWithoutAKubeletVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheAllocatableOfANodeIsItsCapacityMinusReservationsAndEvictionThresholds(t *testing.T) {
+func TestANodesAllocatableResourcesAreItsCapacityMinusReservationsAndEvictionThresholds(t *testing.T) {
 	machine := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("2"),
 		corev1.ResourceMemory:           resource.MustParse("4Gi"),
@@ -106,7 +106,7 @@ func TestTheAllocatableOfANodeIsItsCapacityMinusReservationsAndEvictionThreshold
 	}
 }
 
-func TestAServingCertificateIsRequestedWithEachAddressOnce(t *testing.T) {
+func TestAKubeletRequestsAServingCertificateWithEachOfItsAddressesOnlyOnce(t *testing.T) {
 	r := servingRequest([]corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: "n1"},
 		{Type: corev1.NodeInternalDNS, Address: "n1"},

@@ -25,10 +25,10 @@ func TestFilesAndHostNameAreReadFromUserData(t *testing.T) {
 	cloudConfig := "#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  content: |\n    hello\n"
 	packed := base64.StdEncoding.EncodeToString(gzipped(t, "hello\n"))
 	for name, raw := range map[string][]byte{
-		"the files and the host name of a plain cloud-config are read":      []byte(cloudConfig),
-		"the files and the host name of a compressed cloud-config are read": gzipped(t, cloudConfig),
-		"the host name and a file in base64 of a cloud-config are read":     []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: b64\n  content: aGVsbG8K\n"),
-		"the host name and a file in gz+base64 of a cloud-config are read":  []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: gz+base64\n  content: " + packed + "\n"),
+		"the files and the host name of a plain cloud-config are read":          []byte(cloudConfig),
+		"the files and the host name of a compressed cloud-config are read":     gzipped(t, cloudConfig),
+		"the host name and a base64-encoded file of a cloud-config are read":    []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: b64\n  content: aGVsbG8K\n"),
+		"the host name and a gz+base64-encoded file of a cloud-config are read": []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: gz+base64\n  content: " + packed + "\n"),
 		"the files and the host name of an Ignition document are read": []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[
 			{"path":"/etc/hostname","contents":{"source":"data:,n1"}},
 			{"path":"/a","contents":{"source":"data:;base64,` + packed + `","compression":"gzip"}}]}}`),
@@ -45,11 +45,11 @@ func TestFilesAndHostNameAreReadFromUserData(t *testing.T) {
 	}
 }
 
-func TestParseUserDataReturnsTheStartedUnits(t *testing.T) {
+func TestParseUserDataReturnsTheSystemdUnitsThatTheUserDataStarts(t *testing.T) {
 	for name, raw := range map[string]string{
-		"the units that cloud-config commands start are returned":  "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
-		"the units that shell lines start are returned":            "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
-		"the units that an Ignition document enables are returned": `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
+		"units that runcmd of a cloud-config starts with a list of arguments are returned": "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
+		"units that runcmd of a cloud-config starts with a line of shell are returned":     "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
+		"units that an Ignition document enables are returned":                             `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			boot, err := ParseUserData([]byte(raw))

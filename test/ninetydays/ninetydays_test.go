@@ -24,13 +24,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestHealthAndOrphansForNinetyDays(t *testing.T) {
+func TestBrokenMachinesAndOrphansInNinetySimulatedDays(t *testing.T) {
 	t.Parallel()
 	for seed := range *seeds {
 		if *oneSeed >= 0 {
 			seed = uint64(*oneSeed)
 		}
-		t.Run(fmt.Sprintf("in the simulation with seed %d, broken Machines are replaced, orphans are deleted, and other objects stay (MCM-48, CAPI-49, MCM-81, MCM-82, CAPI-59)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("broken Machines are replaced, orphans are deleted, and other objects stay in the simulation with seed %d (MCM-48, CAPI-49, MCM-81, MCM-82, CAPI-59)", seed), func(t *testing.T) {
 			t.Parallel()
 			ninetyDays(newWorld(t, seed))
 		})

@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheSimulatedCloudWithRealisticTimes(t *testing.T) {
-	t.Run("a new server shows its zone first, then its host, then its addresses, and becomes ACTIVE last (F-57)", func(t *testing.T) {
+	t.Run("GETs of a new server show first its zone, then its host, then its addresses, and last the status ACTIVE (F-57)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -32,7 +32,7 @@ func TestTheSimulatedCloudWithRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a server that is deleted before it shows its host leaves nothing in the cloud", func(t *testing.T) {
+	t.Run("a server that is deleted before Nova has assigned it to a host leaves nothing in the cloud", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -48,7 +48,7 @@ func TestTheSimulatedCloudWithRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("creating eight ports takes half the time when the cloud creates two at once, and an eighth when it creates eight (F-56)", func(t *testing.T) {
+	t.Run("the time for creating eight ports is inversely proportional to how many the cloud creates at a time (F-56)", func(t *testing.T) {
 		for atATime, want := range map[int]time.Duration{1: 11200 * time.Millisecond, 2: 5600 * time.Millisecond, 8: 1400 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, atATime))

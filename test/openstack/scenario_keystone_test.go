@@ -75,7 +75,7 @@ func with(o gophercloud.AuthOptions, f func(*gophercloud.AuthOptions)) gopherclo
 	return o
 }
 
-func TestARegionThatIsNotInTheCatalogHasNoEndpoint(t *testing.T) {
+func TestARegionThatIsNotInKeystonesCatalogHasNoEndpoint(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	if _, err := gopher.NewComputeV2(c.provider, gophercloud.EndpointOpts{Region: "nowhere"}); err == nil {
@@ -176,7 +176,7 @@ func TestProjectsDoNotSeeEachOthersServers(t *testing.T) {
 	refused(t, servers.Delete(t.Context(), theirs.compute, s.ID).ExtractErr(), 404)
 }
 
-func TestNovaOffersAndHonorsMicroversions(t *testing.T) {
+func TestNovaListsItsMicroversionsAndAnswersInTheRequestedOne(t *testing.T) {
 	cloud := start(t, openstack.Config{ComputeMicroversion: "2.79"})
 	c := login(t, cloud, nil)
 	offered, err := utils.GetSupportedMicroversions(t.Context(), c.compute)

@@ -219,7 +219,7 @@ func TestFloatingIPs(t *testing.T) {
 		_, err = floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: k.network}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("a server shows only after a while that a floating IP was added or removed, and its field updated does not change", func(t *testing.T) {
+	t.Run("a server shows an added or removed floating IP only after a while, and the server's field updated stays the same", func(t *testing.T) {
 		s := c.boot(t, k.server("node-1", p.ID), nil)
 		eventually(t, "the address on the server", func() bool {
 			list, _ := c.get(t, s.ID).Addresses[openstack.MetaKubeNetwork].([]any)
@@ -269,7 +269,7 @@ func TestFloatingIPs(t *testing.T) {
 	})
 }
 
-func TestSecurityGroupsHaveRulesAndAreNotDeletedWhileAPortIsInThem(t *testing.T) {
+func TestSecurityGroupsHaveRulesAndCannotBeDeletedWhileAPortUsesThem(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	ctx := t.Context()

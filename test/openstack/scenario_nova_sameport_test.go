@@ -84,7 +84,7 @@ func TestTwoServersOnOnePort(t *testing.T) {
 }
 
 func TestASecondServerOnThePortOfAnActiveServer(t *testing.T) {
-	t.Run("a second server on the port of an ACTIVE server is refused with 409 (F-21)", func(t *testing.T) {
+	t.Run("is refused with 409, and the port stays bound to the first server (F-21)", func(t *testing.T) {
 		w := newTwice(t, openstack.Config{})
 		first := w.boot(t, w.known.server("node-1", w.port), nil)
 		w.clock.Step(2 * time.Minute)
@@ -99,7 +99,7 @@ func TestASecondServerOnThePortOfAnActiveServer(t *testing.T) {
 }
 
 func TestAServerOnAPortThatWasDeleted(t *testing.T) {
-	t.Run("a server on a deleted port is refused with 400 (F-21)", func(t *testing.T) {
+	t.Run("is refused with 400 when the port was deleted before the request (F-21)", func(t *testing.T) {
 		w := newTwice(t, openstack.Config{})
 		if err := ports.Delete(t.Context(), w.network, w.port).ExtractErr(); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAServerOnAPortThatWasDeleted(t *testing.T) {
 			t.Error(text)
 		}
 	})
-	t.Run("a server goes to ERROR when its port was deleted after Nova had accepted it (F-21)", func(t *testing.T) {
+	t.Run("goes to ERROR when the port was deleted after Nova had accepted the server (F-21)", func(t *testing.T) {
 		w := newTwice(t, openstack.Config{})
 		s := w.boot(t, w.known.server("node-1", w.port), nil)
 		if err := ports.Delete(t.Context(), w.network, w.port).ExtractErr(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestAServerBootsOnItsPortAndIsDeleted(t *testing.T) {
+func TestAServerBootsOnARequestedPortWhichStaysWhenTheServerIsDeleted(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	var mu sync.Mutex
 	var told []string

@@ -131,7 +131,7 @@ func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListsShowTheStateBeforeTheConfiguredLagAndGETsTheCurrentState(t *testing.T) {
+func TestListsLagBehindByTheConfiguredTimeAndGETsShowTheCurrentState(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 10 * time.Second})
 	cloud.SetListLag(5 * time.Second)

@@ -43,7 +43,7 @@ func TestTheLockFileOfAKilledSandboxDoesNotBlockTheNextSandbox(t *testing.T) {
 	release()
 }
 
-func TestWhichAddressesForGRPCAreAccepted(t *testing.T) {
+func TestWhichGRPCAddressesTheSandboxAccepts(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestWhichAddressesForGRPCAreAccepted(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsReportedBeforeAnyProgramIsStarted(t *testing.T) {
+func TestTheSandboxReportsAPortInUseBeforeItStartsAnyProgram(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAPortInUseIsReportedBeforeAnyProgramIsStarted(t *testing.T) {
 	}
 }
 
-func TestTheAutoscalersFlagsAreReadFromTheShippedFile(t *testing.T) {
+func TestTheSandboxReadsTheAutoscalersFlagsFromDroversFileOfRecommendedFlags(t *testing.T) {
 	if got := flagsOf("# why\n--a=1\n\n  --b\n"); strings.Join(got, " ") != "--a=1 --b" {
 		t.Errorf("got %q", got)
 	}
@@ -92,7 +92,7 @@ func TestTheAutoscalersFlagsAreReadFromTheShippedFile(t *testing.T) {
 	}
 }
 
-func TestTheAutoscalersBinaryIsFoundByEnvironmentVariableOrPATH(t *testing.T) {
+func TestTheSandboxFindsTheAutoscalersBinaryByEnvironmentVariableOrPATH(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "cluster-autoscaler")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -112,14 +112,14 @@ func TestTheAutoscalersBinaryIsFoundByEnvironmentVariableOrPATH(t *testing.T) {
 	}
 }
 
-func TestInvalidOptionsAreRefusedBeforeAnythingStarts(t *testing.T) {
+func TestTheSandboxRefusesInvalidOptionsBeforeItStartsAnyProgram(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options
 		says string
 	}{
-		"a path of drover's binary at which there is no file is refused": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
-		"a folder instead of drover's binary is refused":                 {Options{Drover: t.TempDir()}, "name drover's binary"},
-		"a negative boot time is refused":                                {Options{BootTime: -time.Second}, "--boot-time -1s"},
+		"a path without a file for drover's binary is refused": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"a path of a folder for drover's binary is refused":    {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a negative boot time is refused":                      {Options{BootTime: -time.Second}, "--boot-time -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheErrorOfAProgramContainsTheLastLinesOfItsOutput(t *testing.T) {
+func TestTheErrorOfAFailedProgramOfTheSandboxContainsTheLastLinesOfItsOutput(t *testing.T) {
 	p, err := startProcess("drover", filepath.Join(t.TempDir(), "log"), nil, "/bin/sh", "-c", "echo no such flag >&2; exit 3")
 	if err != nil {
 		t.Fatal(err)
@@ -17,7 +17,7 @@ func TestTheErrorOfAProgramContainsTheLastLinesOfItsOutput(t *testing.T) {
 	}
 }
 
-func TestStopWaitsUntilTheProgramHasEnded(t *testing.T) {
+func TestStoppingAProgramOfTheSandboxWaitsUntilTheProgramHasEnded(t *testing.T) {
 	p, err := startProcess("drover", filepath.Join(t.TempDir(), "log"), nil, "/bin/sleep", "600")
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ func TestWhichNodesTheSandboxCountsAsUsable(t *testing.T) {
 		{"a Ready Node is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{}, true},
 		{"a Node that is not Ready is not usable (F-47)", corev1.ConditionFalse, false, corev1.Taint{}, false},
 		{"a cordoned Node is not usable (F-47)", corev1.ConditionTrue, true, corev1.Taint{}, false},
-		{"a Node with the taint uninitialized is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
-		{"a Node with the startup taint is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}, false},
+		{"a Node that the cloud-controller-manager has not initialized is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
+		{"a Node with drover's startup taint is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}, false},
 		{"a Node with a taint that every pod tolerates is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, true},
 		{"a Node with a taint of its group, such as gpu, is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, true},
 	} {

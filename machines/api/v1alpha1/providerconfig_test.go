@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-func TestParseProviderConfigChecksKeysAndTypes(t *testing.T) {
+func TestParseProviderConfigChecksTheKeysAndTypesOfAProviderSpec(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw  string
 		want string // part of the error; empty means no error
 	}{
 		"known keys with values of the right type are accepted":                             {`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`, ""},
-		"known keys in another case are accepted":                                           {`{"CLOUDPROVIDER":"openstack","OperatingsystemSpec":{}}`, ""},
+		"known keys are accepted in upper case and in mixed case":                           {`{"CLOUDPROVIDER":"openstack","OperatingsystemSpec":{}}`, ""},
 		"an empty document is accepted":                                                     {``, ""},
-		"the error for an unknown key names the nearest known key (MC-9)":                   {`{"operatingSytem":"ubuntu"}`, "value.operatingSytem: unknown field; did you mean operatingSystem?"},
+		"the error for an unknown key suggests the most similar known key (MC-9)":           {`{"operatingSytem":"ubuntu"}`, "value.operatingSytem: unknown field; did you mean operatingSystem?"},
 		"the error for an unknown key suggests nothing when no known key is similar (MC-9)": {`{"zzz":1}`, "value.zzz: unknown field; remove it"},
-		"an unknown key under network is an error that names the key (MC-9)":                {`{"network":{"gatway":"1"}}`, "value.network: json: unknown field \"gatway\""},
+		"an unknown key in the object network is an error that names the key (MC-9)":        {`{"network":{"gatway":"1"}}`, "value.network: json: unknown field \"gatway\""},
 		"a known field with the value null is accepted (MC-13)":                             {`{"network":null,"sshPublicKeys":null,"overwriteCloudConfig":null}`, ""},
-		"a key that is given twice in different case is refused":                            {`{"network":{},"Network":{}}`, "value.network: given twice"},
+		"a key that appears twice, in lower case and with a capital letter, is refused":     {`{"network":{},"Network":{}}`, "value.network: given twice"},
 		"a JSON list in place of an object is refused":                                      {`[]`, "value: not a JSON object"},
 		"a value of the wrong type is an error that names the field":                        {`{"sshPublicKeys":"a"}`, "value.sshPublicKeys: "},
 	} {
@@ -34,7 +34,7 @@ func TestParseProviderConfigChecksKeysAndTypes(t *testing.T) {
 	}
 }
 
-func TestTheErrorForAnUnknownKeyContainsTheNearestKnownKey(t *testing.T) {
+func TestTheErrorForAnUnknownKeyOfAJSONObjectSuggestsTheMostSimilarKnownKey(t *testing.T) {
 	_, err := Fields("spec", []byte(`{"flaver":"x"}`), []string{"flavor", "image"}, nil)
 	var unknown *UnknownFieldError
 	if !errors.As(err, &unknown) || unknown.Key != "flaver" || unknown.Nearest != "flavor" {
@@ -42,7 +42,7 @@ func TestTheErrorForAnUnknownKeyContainsTheNearestKnownKey(t *testing.T) {
 	}
 }
 
-func TestKeysThatTheCallerIgnoresAreLeftOutOfTheParsedFields(t *testing.T) {
+func TestParsingAJSONObjectOmitsTheKeysThatAreToBeIgnored(t *testing.T) {
 	fields, err := Fields("spec", []byte(`{"TrustDevicePath":true,"Image":"x"}`), []string{"image"}, []string{"trustDevicePath"})
 	if err != nil || len(fields) != 1 || string(fields["image"]) != `"x"` {
 		t.Fatalf("got %v, %v", fields, err)

@@ -34,7 +34,7 @@ func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 		s.began(g, time.Minute, "gone")
 		check(t, "record", recordOf(Judge(s.World), g), "")
 	})
-	t.Run("keeps only the younger of two recorded replacements when one of the two successors is Ready (MCM-47)", func(t *testing.T) {
+	t.Run("removes the record of the older of two replacements when one of the two successors is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.began(g, 5*time.Minute, "gone")

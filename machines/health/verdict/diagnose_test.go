@@ -64,11 +64,11 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a Machine whose first start is recorded as complete is healthy with a healthy Node, whatever the Machine's phase is", func(m *Machine) {
+		{"a Machine with a healthy Node is healthy in any phase once the first start of its Node is recorded as complete", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
 		{"a Machine is neither healthy nor unhealthy when its Node was deleted and has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
-		{"a Machine is neither healthy nor unhealthy when its Node has the label of another Machine", func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
+		{"a Machine is neither healthy nor unhealthy when its Node has the owner label of another Machine", func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
 		{"a Machine is neither healthy nor unhealthy while it is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, none},
 		{"a Machine is neither healthy nor unhealthy when it is listed for removal", func(m *Machine) { m.Aside = true }, none},
 		{"a Machine is neither healthy nor unhealthy while it is paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, none},
@@ -99,11 +99,11 @@ func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
 		// drover has not noticed the problem before.
 		transition, noticed, began, want time.Duration
 	}{
-		{"is the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
-		{"is when drover first noticed the problem if the Node's condition shows a much earlier time", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"is the time of the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
+		{"is the time at which drover noticed the problem if the Node's condition shows a much earlier time", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
 		{"is the present time when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
-		{"is when drover first noticed the problem if the transition of the Node's condition is in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"is not before the moment at which drover acquired the lease, or at which an outage of the API server ended (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		{"is the time at which drover noticed the problem if the transition of the Node's condition is in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"is not before drover acquired its lease or the last outage of the API server ended (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

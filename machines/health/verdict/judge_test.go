@@ -94,12 +94,12 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"after a time with too many unhealthy Machines, keeps an unhealthy Machine for another half of the timeout (MCM-48)", func(s *scene) {
+		{"keeps an unhealthy Machine until half of the timeout has passed since too many Machines were unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
 		}, "a-2", "a-0= a-1="},
-		{"after a time with too many unhealthy Machines, replaces an unhealthy Machine when half of the timeout is over (MCM-48)", func(s *scene) {
+		{"replaces an unhealthy Machine when half of the timeout has passed since too many Machines were unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
@@ -359,7 +359,7 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 		{"the replacement is due when nothing has changed", func(*Machine) {}, true},
 		{"the replacement is not due when the Node is Ready on a live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionTrue, 0) }, false},
 		{"the replacement is not due when the Node was Ready between the decision and the live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Minute) }, false},
-		{"the replacement is not due when a live read does not find the Node, which existed but was not Ready before", func(m *Machine) { m.Node = nil }, false},
+		{"the replacement is not due when a live read does not find the unready Node any more", func(m *Machine) { m.Node = nil }, false},
 		{"the replacement is not due when a live read shows that the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
 		{"the replacement is not due when the Machine was paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, false},
 		{"the replacement is not due when an annotation excludes the Machine from health checks", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},

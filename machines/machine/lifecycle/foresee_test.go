@@ -8,25 +8,25 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestTheLastStepThatIsPredictedForAMachine(t *testing.T) {
+func TestForeseeNamesTheNextStepThatWaitsOrChangesAServerOrNode(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from   func() Facts
 		change func(*Facts)
 		want   Decision
 	}{
-		"no change is predicted for a Machine of machine-controller that has a Node (CAPI-54)": {healthy, func(f *Facts) {
+		"names no change for a Machine that machine-controller created and that has a Node (CAPI-54)": {healthy, func(f *Facts) {
 			f.Named, f.Joined, f.Synced, f.Placed = false, false, false, false
 		}, Decision{Rest, ReasonJoined}},
-		"a wait for the Node is predicted when the server has no Node yet (CAPI-54)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
+		"names the wait for the Node when the server has no Node yet (CAPI-54)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
 			f.Named, f.Finalizers = false, false
 		}, Decision{AwaitNode, ReasonWaitingForNode}},
-		"a server is predicted to be given up when its Node has not registered in time (MC-57)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
+		"names the step that gives up the server when its Node has not registered in time (MC-57)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
 			f.Named, f.Late = false, true
 		}, Decision{GiveUp, ReasonJoinTimeout}},
-		"the creation of a server is predicted when there is none (CAPI-54)":   {fresh, func(f *Facts) { f.Placed = false }, Decision{MakeUserData, ReasonCreating}},
-		"a drain is predicted when the Machine is being deleted (CAPI-37)":     {going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
-		"a wait is predicted when the server belongs to another Machine (F-1)": {healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		"no change is predicted when the Node has just registered (CAPI-54)":   {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{Rest, ReasonJoined}},
+		"names the creation of a server when there is none (CAPI-54)":                      {fresh, func(f *Facts) { f.Placed = false }, Decision{MakeUserData, ReasonCreating}},
+		"names the drain when the Machine is being deleted (CAPI-37)":                      {going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
+		"names a wait when the server in the provider ID belongs to another Machine (F-1)": {healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		"names no change when the Node has just registered (CAPI-54)":                      {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{Rest, ReasonJoined}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := tt.from()

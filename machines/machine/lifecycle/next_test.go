@@ -55,22 +55,22 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 	}{
 		{"does nothing while the Machine is paused", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
 		{"does nothing when a label assigns the Machine to another controller (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
-		{"does nothing when a label assigns a joined Machine to another controller (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
+		{"does nothing when a label assigns a Machine that has a Node to another controller (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
 		{"continues a deletion although a label assigns the Machine to another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
-		{"adds no finalizers before the project is known, so that one write records both (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
+		{"adds no finalizers before the Machine's cloud project is known, so that one write stores both (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
 		{"adds the finalizers of a Machine that has a server even before the inventory is complete (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
-		{"when the cloud cannot be asked, adds the finalizers although the project is not known yet (F-17)", fresh, func(f *Facts) {
+		{"when the cloud cannot be asked, adds the finalizers without knowing the Machine's cloud project (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
-		{"when the project becomes known after the finalizers were added, records it before creating anything (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
+		{"records the cloud project before it creates anything, when the finalizers were written without it (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
 		{"reports a failure with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
 		{"creates nothing while the Machine has initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
 		{"creates neither server nor ports during the Machine's back-off (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
 		{"creates nothing during the group's back-off (CAPI-22)", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
-		{"begins to create a server when the Machine is the probe of its group's back-off", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
-		{"waits while another Machine of the group tries to join after earlier joins of the group failed (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
+		{"begins to create a server during the group's back-off when the Machine is the group's probe", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
+		{"waits while another Machine of the group tries to join, because earlier ones failed to join (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
 		{"creates nothing while drover has not renewed its lease in time", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
 		{"creates no server for existing ports while drover has not renewed its lease in time", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
 		{"waits for the Node of an existing server although drover has not renewed its lease in time", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
@@ -88,10 +88,10 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"accepts the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
 		{"waits when the server in the Machine's provider ID belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
 		{"waits when the Machine has a server, and its provider ID names another Machine's server (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		{"waits while the state of a joined Machine's server is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
+		{"waits while it is not known whether the server of a Machine with a Node still exists (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"creates nothing for a new Machine while it is not known whether the Machine already has a server (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"records the Machine's existing server when the server in its provider ID is gone and no Node has joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
-		{"deletes a joined Machine when the server in its provider ID is gone, so that its set creates another Machine (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
+		{"deletes a Machine with a Node when the server in its provider ID is gone, so that its set creates another Machine (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
 		{"waits for a server that is being built", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
 		{"waits for the Node of an ACTIVE server", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
 		{"does not accept a Node of another Machine (MC-52)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
@@ -108,17 +108,17 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
 		{"waits when the server is missing from the list but not proven gone", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
 		{"deletes a Machine whose server is proven gone, so that its set creates another Machine (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
-		{"waits while a server whose deletion somebody else requested still exists", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
+		{"waits while a server still exists whose deletion another client has requested", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
 
 		{"begins a deletion with the drain (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
 		{"restores a provider ID that a client dropped, and drains the Node only afterwards (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
-		{"does not restore a dropped provider ID during a deletion when the Machine lacks the server's finalizer (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
-		{"does not drain the Node while the deletion is blocked (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		{"deletes no server while the deletion is blocked (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		{"removes no finalizers while the deletion is blocked (F-42)", going, func(f *Facts) {
+		{"does not restore a dropped provider ID in a deletion when the Machine lacks drover's finalizer for servers (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
+		{"does not drain the Node while the deletion of a CRD blocks the Machine's deletion (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		{"deletes no server while the deletion of a CRD blocks the Machine's deletion (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		{"removes no finalizers while the deletion of a CRD blocks the Machine's deletion (F-42)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.NodeGone, f.TokenGone, f.Withheld = false, true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
-		{"does nothing while the deletion is blocked, even if the deletion is forced (F-42)", going, func(f *Facts) {
+		{"does nothing while the deletion of a CRD blocks the Machine's deletion, even a forced one (F-42)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudRefused, f.Withheld = true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
 		{"deletes the server after the drain (MC-62)", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
@@ -138,12 +138,12 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"does not end the deletion of a Machine that has an invalid spec and a server", going, func(f *Facts) {
 			f.Drained, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"does not end a deletion while credentials are missing (CAPI-45)", fresh, func(f *Facts) {
+		{"does not end a deletion while the credentials for the cloud are missing (CAPI-45)", fresh, func(f *Facts) {
 			f.Deleting, f.CloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
 		{"waits for volumes to be detached before it deletes the server (MC-61)", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
 		{"deletes the server when the time for detaching volumes is over (MC-61)", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"in a deletion, releases only the Machine's own resources when the server belongs to another Machine (F-1)", going, func(f *Facts) {
+		{"in a deletion, releases only the Machine's own resources when its provider ID names another Machine's server (F-1)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Foreign = false, nil, "another's"
 		}, Decision{Release, ReasonServerLeft}},
 		{"releases no ports while the server's state is not known (F-15)", going, func(f *Facts) {
@@ -163,10 +163,10 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		}, Decision{LetGo, ReasonForced}},
 		{"in a forced deletion, waits for the first lists of the cloud's resources (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
 		{"ends a forced deletion when the first lists of the cloud's resources take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
-		{"in a forced deletion, waits while drover makes other calls to the cloud first (F-28)", going, func(f *Facts) {
+		{"in a forced deletion, waits for its turn while drover makes other calls to the cloud (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"ends a forced deletion when it has waited too long for drover's other calls to the cloud (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion when its turn to call the cloud does not come in time (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion of a Machine although its server is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
@@ -183,7 +183,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"when the server is gone, puts its unreachable Node out of service even before its ports are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Unreachable, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"waits for the release of ports and floating IP after deleting the Node (F-25)", going, func(f *Facts) {
+		{"after it has deleted the Node, waits for the release of ports and floating IP (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.NodeGone, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{Wait, ReasonReleasing}},
 		{"keeps the Node while the server is not proven gone (F-25)", going, func(f *Facts) {
@@ -199,8 +199,8 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not put an unreachable Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"does not delete the server when the Machine lacks the server's finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
-		{"deletes only the Node when the Machine has no cloud finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"does not delete the server when the Machine lacks drover's finalizer for servers (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
+		{"deletes only the Node when the Machine has none of drover's finalizers for cloud resources (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"continues a deletion while the Machine has initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {

@@ -54,7 +54,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("when the template changes, changes and removes the labels and taints that drover has set (MC-55, CAPI-48)", func(t *testing.T) {
+	t.Run("when the template changes or loses labels and taints that drover has set, follows the template (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
@@ -118,7 +118,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			}
 		}
 	})
-	t.Run("sets new labels and removes nothing when the record of what drover has set is lost (F-6)", func(t *testing.T) {
+	t.Run("sets new labels and removes nothing when the record of the labels and taints that drover set is lost (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.record = v1alpha1.NodeMarks{}

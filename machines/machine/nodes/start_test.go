@@ -19,7 +19,7 @@ func withReady(status corev1.ConditionStatus, since time.Time, taints ...corev1.
 	}
 }
 
-func TestWhatIsMissingForTheFirstStartOfANode(t *testing.T) {
+func TestWhatANodeLacksBeforeItsStartupTaintIsRemoved(t *testing.T) {
 	unavailable := corev1.Taint{Key: corev1.TaintNodeNetworkUnavailable, Effect: corev1.TaintEffectNoSchedule}
 	advice := corev1.Taint{Key: corev1.TaintNodeNetworkUnavailable, Effect: corev1.TaintEffectPreferNoSchedule}
 	for name, tt := range map[string]struct {
@@ -27,12 +27,12 @@ func TestWhatIsMissingForTheFirstStartOfANode(t *testing.T) {
 		node  *corev1.Node
 		want  string
 	}{
-		"nothing is missing when the Node is Ready":                                                   {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
-		"condition Ready counts as missing when the Node does not report it":                          {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
-		"condition Ready counts as missing when it is False":                                          {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
-		"a condition that the operator requires counts as missing when the Node does not report it":   {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
-		"the removal of the taint network-unavailable counts as missing while the Node has the taint": {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
-		"nothing is missing when the taint network-unavailable has the effect PreferNoSchedule":       {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
+		"nothing is missing when the Node is Ready":                                                 {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
+		"condition Ready counts as missing when the Node does not report it":                        {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
+		"condition Ready counts as missing when it is False":                                        {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
+		"a condition that the operator requires counts as missing when the Node does not report it": {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
+		"a Node with the taint network-unavailable still lacks the removal of this taint":           {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
+		"nothing is missing when the taint network-unavailable has the effect PreferNoSchedule":     {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(tt.rules.Missing(tt.node), "; ")
@@ -43,7 +43,7 @@ func TestWhatIsMissingForTheFirstStartOfANode(t *testing.T) {
 	}
 }
 
-func TestANodeIsUnreachableAfterFiveMinutes(t *testing.T) {
+func TestANodeIsUnreachableWhenItHasNotBeenReadyForFiveMinutes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		node *corev1.Node
 		want bool

@@ -21,7 +21,7 @@ func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(r)}
 }
 
-func TestTheServersRecordAndAddressesAreWrittenToTheMachinesStatus(t *testing.T) {
+func TestWriteServerFillsProviderStatusAndAddressesOfTheMachine(t *testing.T) {
 	m := &v1alpha1.Machine{}
 	WriteServer(m, nil)
 	if m.Status.ProviderStatus != nil {
@@ -38,7 +38,7 @@ func TestTheServersRecordAndAddressesAreWrittenToTheMachinesStatus(t *testing.T)
 	}
 }
 
-func TestAKnownProjectCountsAsRecordedOnlyWhenTheMachinesStatusHasIt(t *testing.T) {
+func TestHasPlaceIsFalseWhileAKnownProjectIsMissingFromTheMachinesStatus(t *testing.T) {
 	m, unknown, known := &v1alpha1.Machine{}, &cloud.Facts{}, &cloud.Facts{Place: text("p")}
 	WritePlace(m, unknown)
 	if !HasPlace(m, unknown) || m.Status.ProviderStatus != nil {

@@ -32,7 +32,7 @@ func TestWhenChangesOfAMachineAreWritten(t *testing.T) {
 			}
 		}
 	})
-	t.Run("before a resource is created, writes a change of any urgency, and nothing when there is no change", func(t *testing.T) {
+	t.Run("before a resource is created, writes any change, even one that is not urgent", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {

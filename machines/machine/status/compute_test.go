@@ -7,16 +7,16 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestWhenConditionDeletingShowsWhyTheCloudsDataIsOutdated(t *testing.T) {
+func TestReasonForOutdatedCloudDataInTheMessageOfConditionDeleting(t *testing.T) {
 	for step, want := range map[lifecycle.Step]string{
 		lifecycle.DrainNode:    "waiting",
 		lifecycle.AwaitDetach:  "waiting",
 		lifecycle.DeleteServer: "waiting; listing servers: refused",
 		lifecycle.Wait:         "waiting; listing servers: refused",
 	} {
-		name := "shows why the cloud's data is outdated in a step that needs the cloud: "
+		name := "is shown in a step that needs the cloud: "
 		if want == "waiting" {
-			name = "does not show why the cloud's data is outdated in a step that does not need the cloud: "
+			name = "is not shown in a step that does not need the cloud: "
 		}
 		t.Run(name+string(step)+" (F-28, F-46)", func(t *testing.T) {
 			in := &Input{

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestTheLastOperationFollowsTheStep(t *testing.T) {
+func TestTheLastOperationInAMachinesStatus(t *testing.T) {
 	failure := fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
 	for name, tt := range map[string]struct {
 		observed    lifecycle.Observed
@@ -21,7 +21,7 @@ func TestTheLastOperationFollowsTheStep(t *testing.T) {
 		"the operation Join is successful when the Node has joined":         {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
 		"the operation is Drain while pods are evicted":                     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
 		"the operation is Delete while volumes are being detached":          {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
-		"the operation is Delete while the server is deleted":               {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
+		"the operation is Delete while the server is being deleted":         {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &Input{Machine: &v1alpha1.Machine{}, Facts: &lifecycle.Facts{Observed: &tt.observed}, Result: Result{Last: tt.last, Failure: tt.failure}}

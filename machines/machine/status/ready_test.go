@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestConditionServerReadyWhenListsOfServersFail(t *testing.T) {
+func TestConditionServerReadyWhenServersCannotBeListed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server *cloud.Server
 		want   Verdict
 	}{
-		"shows the error of the lists while the server is being built (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
-		"does not show the error of the lists when the server is ACTIVE":      {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
-		"shows first that the server is in ERROR and then the error of the lists": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
+		"while the server is being built, shows the error of the failed list (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
+		"does not show the error of the failed list when the server is ACTIVE":       {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
+		"shows first that the server is in ERROR and then the error of the failed list": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
 			Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, "server s1 is in ERROR; listing servers: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {

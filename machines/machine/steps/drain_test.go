@@ -22,9 +22,9 @@ func TestWaitBeforeADrainIsTriedAgain(t *testing.T) {
 		elapsed time.Duration
 		want    time.Duration
 	}{
-		{"is two seconds while pods are terminating", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
-		{"is ten seconds after a refused eviction (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
-		{"is thirty seconds after a refused eviction when the drain has lasted for five minutes (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
+		{"lasts two seconds while pods are terminating", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
+		{"lasts ten seconds when an eviction was refused (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
+		{"lasts thirty seconds when an eviction was refused and the drain has lasted for five minutes (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &v1alpha1.Machine{}

@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestHowLongAnswersOfTheCloudAreCached(t *testing.T) {
+func TestHowLongTheCatalogCachesTheResultOfALookUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err error
 		// kept is how long lookups return the cached answer.
 		kept time.Duration
 	}{
-		"an answer is cached for ten minutes (CAPI-15)":                               {nil, positiveTTL},
-		"the answer that no resource has the name is cached for 30 seconds (CAPI-15)": {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
-		"a failure of the cloud is not cached (CAPI-15)":                              {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
-		"an error that does not come from the cloud is not cached (CAPI-15)":          {errors.New("broken"), 0},
-		"a refused sign-in is not cached, because credentials can be corrected":       {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
+		"the resource that a look-up finds is cached for ten minutes (CAPI-15)":                 {nil, positiveTTL},
+		"the answer that no resource has the requested name is cached for 30 seconds (CAPI-15)": {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
+		"a failure of the cloud is not cached (CAPI-15)":                                        {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
+		"an error that does not come from the cloud is not cached (CAPI-15)":                    {errors.New("broken"), 0},
+		"a refused sign-in is not cached, because credentials can be corrected":                 {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(0, 0))
@@ -47,18 +47,18 @@ func TestHowLongAnswersOfTheCloudAreCached(t *testing.T) {
 	}
 }
 
-func TestOnlyCachedAnswersFromBeforeAGivenTimeAreDropped(t *testing.T) {
+func TestDropOlderRemovesOnlyAnswersToRequestsFromBeforeTheGivenTime(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	c := newCache(clock)
 	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("an answer from exactly the given time is kept (F-49)", func(t *testing.T) {
+	t.Run("an answer to a request that was sent exactly at the given time is kept (F-49)", func(t *testing.T) {
 		if c.dropOlder("key", clock.Now()) {
 			t.Error("the answer was dropped")
 		}
 	})
-	t.Run("an answer from before the given time is dropped (F-49)", func(t *testing.T) {
+	t.Run("an answer to a request that was sent before the given time is removed (F-49)", func(t *testing.T) {
 		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
 			t.Error("the answer was kept")
 		}

@@ -8,8 +8,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestExpiredAnswersAreRemovedFromTheCache(t *testing.T) {
-	t.Run("a sweep removes the expired answers and keeps the others (F-12)", func(t *testing.T) {
+func TestSweepOfTheCatalogCache(t *testing.T) {
+	t.Run("removes the expired answers of the cloud and keeps the others (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakeClock(time.Now())
 		c := newCache(clock)
 		for n := range 10_000 {

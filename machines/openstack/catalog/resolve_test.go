@@ -14,10 +14,10 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestResolveReturnsTheIDsForASpec(t *testing.T) {
+func TestResolveReturnsTheIDsOfTheResourcesThatASpecNames(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
-	t.Run("makes no call when the same spec is resolved again", func(t *testing.T) {
+	t.Run("makes no call to the cloud when the same spec is resolved again", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if diff := cmp.Diff(want, b.plan(seedSpec()), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
 			t.Error(diff)
@@ -51,7 +51,7 @@ func TestResolveReturnsTheIDsForASpec(t *testing.T) {
 	})
 }
 
-func TestErrorForAnUnknownResourceNamesTheFieldOfTheSpec(t *testing.T) {
+func TestErrorForAResourceThatTheCloudDoesNotHave(t *testing.T) {
 	b := newBench(t)
 	for field, tc := range map[string]struct {
 		change func(*spec.Spec)
@@ -68,7 +68,7 @@ func TestErrorForAnUnknownResourceNamesTheFieldOfTheSpec(t *testing.T) {
 		"rootDiskVolumeType": {func(s *spec.Spec) { s.RootDiskVolumeType = "none" }, fault.CodeVolumeTypeNotFound},
 		"keyName":            {func(s *spec.Spec) { s.KeyName = "none" }, fault.CodeKeyPairNotFound},
 	} {
-		t.Run("the error for an unknown value names the field "+field, func(t *testing.T) {
+		t.Run("names the spec's field "+field+" when no resource has the name or ID in that field", func(t *testing.T) {
 			s := seedSpec()
 			tc.change(s)
 			_, err := b.Resolve(t.Context(), s)
@@ -128,7 +128,7 @@ func TestWhenFlavorsAndImagesAreListedAgain(t *testing.T) {
 			t.Errorf("got %d lists of flavors in 10 minutes, want 20", got)
 		}
 	})
-	t.Run("flavors and images are listed again after their cached answers were dropped (F-49)", func(t *testing.T) {
+	t.Run("flavors and images are listed again after Forget has removed the cached lists (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.sim.ForgetCalls()
@@ -141,7 +141,7 @@ func TestWhenFlavorsAndImagesAreListedAgain(t *testing.T) {
 }
 
 func TestNetworkThatIsNamedTwice(t *testing.T) {
-	t.Run("a network that the spec names twice, by name and by ID, gets one port (F-27)", func(t *testing.T) {
+	t.Run("a server gets only one port in a network that its spec names twice, by name and by ID (F-27)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
 		s := seedSpec()

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDefaultSecurityGroup(t *testing.T) {
-	t.Run("an administrator's project uses its own default group, not the older default group of another project (F-14)", func(t *testing.T) {
+	t.Run("an administrator's credentials, which show all projects' groups, select the own project's default group (F-14)", func(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCredentialsAreReadFromTheEnvironment(t *testing.T) {
+func TestOpenStackCredentialsAreReadFromEnvironmentVariables(t *testing.T) {
 	env := map[string]string{"OS_AUTH_URL": "https://k", "OS_USER_NAME": "u", "OS_PASSWORD": "p", "OS_TENANT_NAME": "t", "OS_USER_DOMAIN_NAME": "d"}
 	c := CredentialsFromEnvironment(func(name string) string { return env[name] })
 	if c.Username != "u" || c.ProjectName != "t" || c.DomainName != "d" || c.Method() != ByPassword {

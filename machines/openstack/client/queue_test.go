@@ -10,7 +10,7 @@ import (
 )
 
 func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
-	t.Run("the Machine occupies no worker, is woken when a slot is free, and gets that slot (F-56)", func(t *testing.T) {
+	t.Run("a waiting Machine occupies no worker, and gets the free slot for which it is woken (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, late := f.fill(t), member("g", "late")
@@ -103,7 +103,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine leaves the queue when drover removes it from its registry (F-56)", func(t *testing.T) {
+	t.Run("the Machine leaves the queue when drover removes the Machine from the registry (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, next := f.fill(t), member("g", "next")

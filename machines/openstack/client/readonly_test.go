@@ -13,7 +13,7 @@ func (passing) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func TestReadOnlyTransportRefusesChanges(t *testing.T) {
+func TestReadOnlyTransportSendsOnlyReadsAndSignIns(t *testing.T) {
 	for call, passes := range map[string]bool{
 		"GET /v2.1/servers/detail": true, "HEAD /v3": true, "POST /identity/v3/auth/tokens": true,
 		"POST /v2.1/servers": false, "POST /v2.1/servers/x/action": false, "PUT /v2.0/ports/x": false, "DELETE /v2.1/servers/x": false, "PATCH /v3/x": false,

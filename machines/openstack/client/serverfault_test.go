@@ -28,7 +28,7 @@ func TestFaultTextOfAServerIsMappedToAnErrorCode(t *testing.T) {
 	}
 }
 
-func TestFaultOfAFailedServerBuild(t *testing.T) {
+func TestErrorClassOfAFailedServerBuild(t *testing.T) {
 	const retries = "Exceeded maximum number of retries. "
 	for name, tt := range map[string]struct {
 		text  string
@@ -45,7 +45,7 @@ func TestFaultOfAFailedServerBuild(t *testing.T) {
 			"Build of instance x aborted: Unable to establish connection to http://cloud:9696/v2.0/ports/y: HTTPConnectionPool(host='cloud', port=9696): " +
 				"Max retries exceeded with url: /v2.0/", fault.Transient, fault.CodeServerError,
 		},
-		"is Transient when its text is RemoteError, which Nova shows while Neutron is down (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
+		"is Transient when Nova's fault text is RemoteError, which Nova shows while Neutron is down (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
 		"is NoCapacity when the last host had too few free vCPUs (F-58)": {
 			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Insufficient compute resources: Free vcpu 0.00 VCPU < requested 4 VCPU.",
 			fault.NoCapacity, fault.CodeNoValidHost,

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestSignInBeforeRetryAfterIsOver(t *testing.T) {
-	t.Run("the sign-in fails, and the error has the remaining wait (F-26)", func(t *testing.T) {
+func TestSignInBeforeTheEndOfKeystonesRetryAfter(t *testing.T) {
+	t.Run("fails with an error whose RetryAfter is the remaining wait (F-26)", func(t *testing.T) {
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(http.StatusTooManyRequests)

@@ -10,8 +10,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestVersionDocumentAfterA404(t *testing.T) {
-	t.Run("the document is requested again one minute after a 404, because the 404 may be a proxy's", func(t *testing.T) {
+func TestVersionDocumentOfNova(t *testing.T) {
+	t.Run("is requested again one minute after a 404, because the 404 may come from a proxy", func(t *testing.T) {
 		asked := 0
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/": func(w http.ResponseWriter, r *http.Request) {
 			if asked++; asked == 1 {
@@ -37,14 +37,14 @@ func TestVersionDocumentAfterA404(t *testing.T) {
 	})
 }
 
-func TestServerCreateAsksForTheMicroversionOfItsFeatures(t *testing.T) {
+func TestRequestForANewServerAsksForTheMicroversionOfItsFeatures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		features CreateFeatures
 		want     string
 	}{
-		"asks for no microversion when the create uses no special feature":                        {CreateFeatures{}, ""},
-		"asks for microversion 2.52 when the create has Nova tags":                                {CreateFeatures{Tags: true}, "2.52"},
-		"asks for microversion 2.67 when the create has a volume type":                            {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
+		"asks for no microversion when the request uses no feature that needs one":                {CreateFeatures{}, ""},
+		"asks for microversion 2.52 when the request has Nova tags":                               {CreateFeatures{Tags: true}, "2.52"},
+		"asks for microversion 2.67 when the request has a volume type":                           {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
 		"asks for the spec's computeAPIVersion when the spec has that field":                      {CreateFeatures{Raised: "2.79"}, "2.79"},
 		"asks for microversion 2.67 for a volume type when the spec's computeAPIVersion is lower": {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
 	} {
@@ -56,18 +56,18 @@ func TestServerCreateAsksForTheMicroversionOfItsFeatures(t *testing.T) {
 	}
 }
 
-func TestMicroversionOfACallIsOneThatTheCloudSupports(t *testing.T) {
+func TestMicroversionOfACallDependsOnThoseThatTheCloudSupports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version Version
 		newest  string
 		want    string
 		fails   bool
 	}{
-		"returns the wanted version when the cloud supports it":                                              {VersionFlavors, "2.93", "2.61", false},
-		"returns the least acceptable version when the cloud does not support the wanted version":            {VersionServerGroups, "2.60", "2.15", false},
-		"returns the base version when that is acceptable and the cloud does not support the wanted version": {VersionFlavors, "2.1", "", false},
-		"returns an error when the cloud does not support the least acceptable version":                      {VersionTags, "2.51", "", true},
-		"returns an error when the cloud does not support the computeAPIVersion of the spec":                 {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
+		"is the wanted microversion when the cloud supports it":                                                        {VersionFlavors, "2.93", "2.61", false},
+		"is the lowest acceptable microversion when the cloud does not support the wanted one":                         {VersionServerGroups, "2.60", "2.15", false},
+		"is omitted when Nova's base version 2.1 is acceptable and the cloud does not support the wanted microversion": {VersionFlavors, "2.1", "", false},
+		"cannot be chosen when the cloud does not support the lowest acceptable microversion":                          {VersionTags, "2.51", "", true},
+		"cannot be chosen when the cloud does not support the spec's computeAPIVersion":                                {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.version.settle(tc.newest)

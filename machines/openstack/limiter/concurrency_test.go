@@ -134,7 +134,7 @@ func TestConcurrencyLimitRisesFastAtTheStart(t *testing.T) {
 	const service = 1400 * time.Millisecond
 	for _, workers := range []int{1, 2, 8} {
 		for _, requests := range []int{20, 100} {
-			t.Run(fmt.Sprintf("%d requests to an endpoint with a concurrency of %d take at most 1.3 times the shortest possible time (F-56)", requests, workers), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d requests to an endpoint that serves %d at once take at most 1.3 times the shortest possible time (F-56)", requests, workers), func(t *testing.T) {
 				floor := time.Duration((requests+workers-1)/workers) * service
 				if took := finish(&backend{workers: workers, service: service}, requests); 10*took > 13*floor {
 					t.Errorf("took %s, at least %s", took, floor)
@@ -147,7 +147,7 @@ func TestConcurrencyLimitRisesFastAtTheStart(t *testing.T) {
 func TestConcurrencyLimitWithVaryingLatencies(t *testing.T) {
 	const seeds, unloaded = 10, 50 * time.Millisecond
 	for _, workers := range []int{1, 2, 8, 16} {
-		t.Run(fmt.Sprintf("reaches 90 %% of the best throughput at an endpoint with a concurrency of %d when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
+		t.Run(fmt.Sprintf("reaches 90 %% of the best throughput at an endpoint that serves %d requests at once when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
 			best, answers := 0, 0
 			for seed := range uint64(seeds) {
 				random := rand.New(rand.NewPCG(seed, 0))

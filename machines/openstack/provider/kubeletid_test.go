@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheKubeletsProviderIDHasTheFormThatMostNodesUse(t *testing.T) {
+func TestWhichProviderIDTheKubeletReceives(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		nodes      []string
@@ -19,7 +19,7 @@ func TestTheKubeletsProviderIDHasTheFormThatMostNodesUse(t *testing.T) {
 		{"has no region when there are no Nodes yet and the operator wants provider IDs without a region", nil, "", false, "openstack:///"},
 		{"has the spec's region when there are no Nodes yet and the operator wants provider IDs with a region", nil, "west", true, "openstack://west/"},
 		{"is empty when there are no Nodes yet, the operator wants a region, and the spec has none", nil, "", true, ""},
-		{"has no region when the Nodes have none, although the operator and the spec want one", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
+		{"has no region when the Nodes have none, although the operator wants one and the spec has one", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
 		{"has the region of the Nodes when the spec has none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
 		{"has the spec's region when the Nodes have another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
 		{"is empty when the Nodes have several regions and the spec has none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
@@ -39,7 +39,7 @@ func TestTheKubeletsProviderIDHasTheFormThatMostNodesUse(t *testing.T) {
 	}
 }
 
-func TestRegionIsReadFromAPlainValueInTheSpec(t *testing.T) {
+func TestRegionIsReadOnlyFromAPlainAndValidValueInTheSpec(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"region":"west"}`: "west", `{"Region":{"value":"west"}}`: "west", `{}`: "", ``: "",
 		`{"region":{"secretKeyRef":{"name":"a"}}}`: "", `{"region":"a/b"}`: "", `{"region":"a'b"}`: "",

@@ -34,7 +34,7 @@ func TestErrorOfARefusedEndpoint(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfARefusedSignInShowsWhereTheSecretComesFrom(t *testing.T) {
+func TestErrorOfARefusedSignInShowsTheSourceOfThePassword(t *testing.T) {
 	refused := fault.New(fault.Auth, fault.CodeUnauthorized, "refused")
 	a := Access{Origin: "Secret n/s, key password"}
 	for name, tc := range map[string]struct {

@@ -49,7 +49,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("describes the source of the password with the Machine's name first, even when it is the configured cloud's password", func(t *testing.T) {
+	t.Run("names the Machine before the source of the password, even when that source is the configured cloud", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
@@ -62,12 +62,12 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("refuses a provider spec that is not a JSON object", func(t *testing.T) {
+	t.Run("refuses a provider spec that is not a JSON object when its Machine never had a server", func(t *testing.T) {
 		if _, err := NewReader(options).Read(t.Context(), objectOf(`[]`)); err == nil {
 			t.Error("it was read")
 		}
 	})
-	t.Run("for a Machine that has or had a server, accepts a provider spec that is not a JSON object", func(t *testing.T) {
+	t.Run("accepts a provider spec that is not a JSON object when its Machine has or had a server", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

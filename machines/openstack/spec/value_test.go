@@ -12,7 +12,7 @@ func TestParseValueOfASpecField(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ raw, want, fails string }{
 		"reads a plain string (MC-10)":                                                     {`"x"`, "x", ""},
-		"reads the text in the field named value of an object (MC-10)":                     {`{"value":"x"}`, "x", ""},
+		`reads a string that is written as the object {"value": "x"} (MC-10)`:              {`{"value":"x"}`, "x", ""},
 		"reads a reference to a Secret (MC-10)":                                            {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
 		"reads a reference to a ConfigMap (MC-10)":                                         {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
 		"a reference to a Secret takes precedence over a reference to a ConfigMap (MC-10)": {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},

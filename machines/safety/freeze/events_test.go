@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestChangesThatAffectAFreezeAreNoticed(t *testing.T) {
+func TestWhichChangesTheFreezeControllerNotices(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
 		"notices a change of the freeze label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
 		"notices a change of the condition Frozen (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },

@@ -61,8 +61,8 @@ func growing(t *testing.T) client.Client {
 	})
 }
 
-func TestAGroupThatGrowsDuringAReadIsNotFrozen(t *testing.T) {
-	t.Run("the group is not frozen for Machines that its new size requires (MCM-70)", func(t *testing.T) {
+func TestAGroupWhoseSizeRisesWhileItsObjectsAreReadIsNotFrozen(t *testing.T) {
+	t.Run("a group is not frozen for additional Machines when its size rises between two reads of its objects (MCM-70)", func(t *testing.T) {
 		r := reading{live: growing(t)}
 		g, err := r.current(t.Context(), key{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "md"}, deployment: true})
 		if err != nil {

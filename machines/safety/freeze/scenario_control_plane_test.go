@@ -269,7 +269,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("pool", 3)
-	t.Run("drover's RBAC rights suffice to freeze a deployment and its set, and an annotation ends the freeze (MCM-70, MCM-77)", func(t *testing.T) {
+	t.Run("drover's RBAC rights suffice to freeze a deployment and its set, and the unfreeze annotation ends the freeze (MCM-70, MCM-77)", func(t *testing.T) {
 		w.sets.Store(false)
 		w.addMachines(w.setOf("pool"), 3)
 		w := &world{T: t, client: w.client, metrics: w.metrics}
@@ -307,7 +307,7 @@ func TestAFreezeStartsAndEndsWhileTheOtherControllersRun(t *testing.T) {
 		}
 	})
 	inOrder(t, "another group is not touched (MCM-75)", func(t *testing.T) { in(t).expect("other", "") })
-	inOrder(t, "the unfreeze annotation ends the freeze, and the group is frozen again after the check period (MCM-77)", func(t *testing.T) {
+	inOrder(t, "the unfreeze annotation ends the freeze, and the group is frozen again after --machine-safety-overshooting-period (MCM-77)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.deployment("pool"), `{"metadata":{"annotations":{"safety.machine.sapcloud.io/unfreeze":"true"}}}`)
 		w.expect("pool", byHand)

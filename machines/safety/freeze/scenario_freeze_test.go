@@ -181,8 +181,8 @@ func (b *bubble) expect(name, want string) {
 
 var defaults = freeze.Limits{Up: 2, Down: 1, Period: time.Minute}
 
-func TestAHealthyClusterCausesNoCalls(t *testing.T) {
-	t.Run("drover makes no read and no write in an hour with 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
+func TestTheFreezeControllerMakesNoCallsInAHealthyCluster(t *testing.T) {
+	t.Run("the controller makes no read and no write in an hour with 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			for i := range 20 {
 				b.add(fmt.Sprint("g", i), 3, 3)
@@ -259,7 +259,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", overshoot)
 		})
 	})
-	t.Run("a group with too many Machines is no longer frozen when the check period is 0 (MCM-70)", func(t *testing.T) {
+	t.Run("a group with too many Machines is no longer frozen when --machine-safety-overshooting-period is 0 (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 1}, func(b *bubble) {
 			b.add("g", 3, 60)
 			d := &v1alpha1.MachineDeployment{}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestTheEarlierMaximumOfMachinesAppliesForAMinuteAfterASmallerSize(t *testing.T) {
+func TestHowLongTheEarlierMaximumOfMachinesApplies(t *testing.T) {
 	a := key{types.NamespacedName{Namespace: "ns", Name: "a"}, true}
 	t.Run("the earlier maximum of a group's Machines applies for one minute after the group's size was lowered (MCM-73)", func(t *testing.T) {
 		var s sizes
@@ -49,11 +49,11 @@ func TestTheEarlierMaximumOfMachinesAfterAChangeOfTheSize(t *testing.T) {
 		before, after client.Object
 		want          int
 	}{
-		"returns the earlier maximum when a deployment's size is lowered":           {newDeployment(10), newDeployment(5), 11},
-		"returns no earlier maximum when a deployment's size is raised":             {newDeployment(5), newDeployment(10), 0},
-		"returns no earlier maximum when a deployment's size stays the same":        {newDeployment(5), newDeployment(5), 0},
-		"returns the earlier maximum when a bare set's size is lowered":             {newSet("a", 4, nil), newSet("a", 1, nil), 8},
-		"returns no earlier maximum when the size of a deployment's set is lowered": {newSet("a", 4, newDeployment(5)), newSet("a", 1, newDeployment(5)), 0},
+		"is kept when a deployment's size is lowered":                {newDeployment(10), newDeployment(5), 11},
+		"is not kept when a deployment's size is raised":             {newDeployment(5), newDeployment(10), 0},
+		"is not kept when a deployment's size stays the same":        {newDeployment(5), newDeployment(5), 0},
+		"is kept when a bare set's size is lowered":                  {newSet("a", 4, nil), newSet("a", 1, nil), 8},
+		"is not kept when the size of a deployment's set is lowered": {newSet("a", 4, newDeployment(5)), newSet("a", 1, newDeployment(5)), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := lowered(tt.before, tt.after); got != tt.want {

@@ -26,7 +26,7 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 		machines[name], nodes[name] = w.machine(name)
 	}
 	w.later()
-	inOrder(t, "writes nothing more and makes no extra call to the cloud while each resource has a Machine (CAPI-59)", func(t *testing.T) {
+	inOrder(t, "writes nothing and makes no call to the cloud in a round in which each resource has a Machine (CAPI-59)", func(t *testing.T) {
 		if shown := w.shown(); !strings.Contains(shown[memoryKey], testCluster) || shown[reportKey] != "" {
 			t.Fatalf("the ConfigMap is %v", shown)
 		}
@@ -46,7 +46,7 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
-	inOrder(t, "deletes nothing without the lease or without the API server, and needs two more rounds afterwards (MCM-80)", func(t *testing.T) {
+	inOrder(t, "deletes nothing in a round without the lease or the API server, nor in the first round afterwards (MCM-80)", func(t *testing.T) {
 		w.lost.Store(true)
 		before := w.written()
 		w.later()
@@ -71,7 +71,7 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v; the node: %+v", w.counts(), w.now(nodes["a"]).Spec)
 		}
 	})
-	inOrder(t, "deletes the server, then its resources, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
+	inOrder(t, "deletes the server, then its port and floating IP, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
 		w.must(w.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 		w.later()
 		w.eventually("the server is deleted", func() bool { return w.counts() == [3]int{3, 4, 4} })
@@ -123,7 +123,7 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 		w.eventually("an operator's confirmation allows the deletion", func() bool { return w.counts()[0] == 2 })
 		w.confirmed.Store(false)
 	})
-	inOrder(t, "collects nothing when all Machines are gone (MCM-82)", func(t *testing.T) {
+	inOrder(t, "deletes no orphan when all Machines are gone, even with an operator's confirmation (MCM-82)", func(t *testing.T) {
 		w.remove(machines["c"])
 		w.remove(machines["d"])
 		w.confirmed.Store(true)
@@ -154,7 +154,7 @@ func TestMachinesThatVanishWithTheirCRDDoNotCountAsDeleted(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(definitionKind)
 	crd.SetName(definitions[0])
-	inOrder(t, "decides nothing while a CRD is missing (MCM-82)", func(t *testing.T) {
+	inOrder(t, "no orphan is deleted while the CRD of Machines is missing (MCM-82)", func(t *testing.T) {
 		w.must(w.client.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationAllowDeletion+`":"true"}}}`))))
 		w.must(w.client.Delete(t.Context(), crd))
 		w.eventually("the deletion of both Machines was seen", func() bool {
@@ -166,7 +166,7 @@ func TestMachinesThatVanishWithTheirCRDDoNotCountAsDeleted(t *testing.T) {
 			t.Errorf("the report is %q", w.shown()[reportKey])
 		}
 	})
-	inOrder(t, "only reports servers with a working Node once the CRD exists again (MCM-82)", func(t *testing.T) {
+	inOrder(t, "servers with a working Node are reported and not deleted after the CRD was created again (MCM-82)", func(t *testing.T) {
 		w.eventually("the definition exists again", func() bool { return deploy.Apply(t.Context(), w.client, "crds") == nil })
 		w.eventually("there is a Machine", func() bool {
 			one := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "new"}, Spec: stays.Spec}
@@ -242,7 +242,7 @@ func TestARestoredEtcdStopsTheDeletionOfOrphans(t *testing.T) {
 	})
 }
 
-func TestTheDeletionOfOrphansRunsPeriodically(t *testing.T) {
+func TestTheOrphanCheckRunsPeriodically(t *testing.T) {
 	t.Parallel()
 	w := newWorldInMemory(t)
 	w.must(w.SetupWithManager(w.mgr))
@@ -263,7 +263,7 @@ func TestTheDeletionOfOrphansRunsPeriodically(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
-	inOrder(t, "annotates a Node that never belonged to a Machine (MCM-86)", func(*testing.T) {
+	inOrder(t, "sets the annotation unmanaged on a Node that never belonged to a Machine (MCM-86)", func(*testing.T) {
 		w.eventually("it is", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "true" })
 	})
 	inOrder(t, "removes the annotation unmanaged from a Node that has got a Machine (MCM-86)", func(t *testing.T) {

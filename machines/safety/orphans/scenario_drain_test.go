@@ -229,7 +229,7 @@ func (b *bubble) pods() (left, leaving int) {
 }
 
 // The rounds run 15, 30, 45 and 60 minutes after the start. The third one starts the drain.
-func TestTheDrainOfAnOrphansNodeBetweenTwoRounds(t *testing.T) {
+func TestTheDrainOfAnOrphansNodeBetweenTwoRoundsOfTheOrphanCheck(t *testing.T) {
 	t.Run("a drain continues every 20 s without listing Machines, and the next round deletes the server (MCM-81)", func(t *testing.T) {
 		inBubble(t, time.Hour, func(b *bubble) {
 			b.at(3 * testPeriod)

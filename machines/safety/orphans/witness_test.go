@@ -64,13 +64,13 @@ func TestTheOrphanCheckForgetsDeletedMachinesAfterThirtyDays(t *testing.T) {
 	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)
 	w.ended(clock, "old-", 3)
 	w.keep([]cloud.Project{{Resources: []cloud.Resource{{Machine: "old-1"}}}})
-	inOrder(t, "keeps a Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
+	inOrder(t, "remembers a Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(remembered - time.Minute))
 		if w.ended(clock, "new-", 1); len(w.sightings()) != 5 {
 			t.Errorf("remembers %v", w.sightings())
 		}
 	})
-	inOrder(t, "forgets Machines that have been gone for longer and have no resources, also in a process that is not the leader (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets Machines without resources that have been gone for longer, also in a process that is not the leader (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(2 * time.Hour))
 		w.ended(clock, "newer-", 1)
 		seen := w.sightings()
@@ -79,7 +79,7 @@ func TestTheOrphanCheckForgetsDeletedMachinesAfterThirtyDays(t *testing.T) {
 			t.Errorf("remembers %v", seen)
 		}
 	})
-	inOrder(t, "forgets the Machines that have been gone longest when very many are gone (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets the Machines that have been gone longest when more are gone than it may remember (F-12)", func(t *testing.T) {
 		const many = mostRemembered + mostRemembered/4
 		w.ended(clock, "many-", many)
 		seen := w.sightings()

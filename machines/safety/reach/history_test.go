@@ -26,17 +26,17 @@ func TestWhenAnOutageOfTheAPIServerStopsDroversDecisions(t *testing.T) {
 		frozen           bool
 		since, recovered int
 	}{
-		"decisions are stopped from the start of the process until the API server's first answer (MCM-79)":                    {answersAt(), 7, true, 0, -1},
-		"decisions are made from the API server's first answer on (MCM-79)":                                                   {answersAt(4), 7, false, -1, 4},
-		"decisions are made while the API server answers every 5 s (MCM-79)":                                                  {answersAt(5, 10, 15, 20), 24, false, -1, 5},
-		"decisions are made while the API server's last answer is less than 30 s old (MCM-79)":                                {answersAt(5, 10), 39, false, -1, 5},
-		"decisions stop once the API server's last answer is 30 s old (MCM-79)":                                               {answersAt(5, 10), 40, true, 40, 5},
-		"decisions are stopped during the whole outage (MCM-79)":                                                              {answersAt(5, 10), 4000, true, 40, 5},
-		"decisions are stopped for another 30 s after the outage, until the informer caches have caught up (MCM-79)":          {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 129, true, 40, 130},
-		"decisions are made again from 30 s after the outage on, and timeouts start again (MCM-51, MCM-79)":                   {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 130, false, -1, 130},
-		"decisions stop again in a second outage, and the state has the time of the second stop (MCM-79)":                     {answersAt(5, 100, 125, 150, 175, 200), 230, true, 230, 130},
-		"decisions stop in a second outage that begins less than 30 s after the first outage (MCM-79)":                        {answersAt(5, 100, 105), 135, true, 135, 130},
-		"decisions continue when the API server does not answer for less than 30 s, and timeouts do not start again (MCM-51)": {answersAt(5, 34), 40, false, -1, 5},
+		"decisions are stopped from drover's start until the API server has answered for the first time (MCM-79)":      {answersAt(), 7, true, 0, -1},
+		"decisions are made after drover's start as soon as the API server has answered for the first time (MCM-79)":   {answersAt(4), 7, false, -1, 4},
+		"decisions are made while the API server answers every 5 s (MCM-79)":                                           {answersAt(5, 10, 15, 20), 24, false, -1, 5},
+		"decisions are made while the API server's last answer is less than 30 s old (MCM-79)":                         {answersAt(5, 10), 39, false, -1, 5},
+		"decisions stop once the API server's last answer is 30 s old (MCM-79)":                                        {answersAt(5, 10), 40, true, 40, 5},
+		"decisions are stopped during the whole outage (MCM-79)":                                                       {answersAt(5, 10), 4000, true, 40, 5},
+		"decisions stay stopped for 30 s after the outage, so that the informer caches can catch up (MCM-79)":          {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 129, true, 40, 130},
+		"decisions are made again 30 s after the end of the outage, and timeouts start again (MCM-51, MCM-79)":         {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 130, false, -1, 130},
+		"decisions stop again in a second outage, and the recorded time is that of the second stop (MCM-79)":           {answersAt(5, 100, 125, 150, 175, 200), 230, true, 230, 130},
+		"decisions stop in a second outage that begins less than 30 s after the first outage (MCM-79)":                 {answersAt(5, 100, 105), 135, true, 135, 130},
+		"decisions continue and timeouts keep running when the API server does not answer for less than 30 s (MCM-51)": {answersAt(5, 34), 40, false, -1, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tt.history.state(at(tt.now))

@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction uses the pod's disruption budget, and is refused when that is used up or the pod has two budgets (F-22)", func(s *script) {
+	{"an eviction counts against the pod's disruption budget, and is refused when that is used up or the pod has two (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -140,7 +140,7 @@ var reads = []operations{
 			s.delete(name, s.object("v1", "Pod", name, ""), client.GracePeriodSeconds(0))
 		}
 	}},
-	{"a watch with a selector reports an object as added when it begins to match, and as deleted when it stops", func(s *script) {
+	{"a watch with a selector reports an object as added once it matches, and as deleted once it no longer matches", func(s *script) {
 		before := s.create("one that exists before", s.machine("before"))
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(before.GroupVersionKind())

@@ -112,7 +112,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch is refused as expired when it starts at a resource version that is hours old and many changes followed", func(t *testing.T) {
+	t.Run("a watch from a resource version that is hours and many changes old is refused as expired", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "first")
 			first, err := w.client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
@@ -204,7 +204,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an informer lists the objects again when the API server has forgotten the history for the informer's watch", func(t *testing.T) {
+	t.Run("an informer lists the objects again when the API server no longer has the changes since the informer's last event", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
 			_ = w.known(t)

@@ -176,7 +176,7 @@ var applies = []operations{
 }
 
 var statuses = []operations{
-	{"for a kind with a status subresource, a write to /status changes only the status, and no other write does", func(s *script) {
+	{"for a kind with a status subresource, only a write to /status changes the status, and it changes nothing else", func(s *script) {
 		born := s.set("s")
 		_ = unstructured.SetNestedField(born.Object, int64(7), "status", "replicas")
 		set := s.create("a set with a status", born)
@@ -221,7 +221,7 @@ var deletions = []operations{
 		uid := m.GetUID()
 		s.delete("with its own", m, client.Preconditions{UID: &uid})
 	}},
-	{"finalizers keep an object until the last one is removed", func(s *script) {
+	{"a deleted object with finalizers stays until its last finalizer is removed", func(s *script) {
 		m := s.machine("m")
 		m.SetFinalizers([]string{"example.org/a", "example.org/b"})
 		s.create("a Machine with finalizers", m)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheErrorNamesAnInvalidArgument(t *testing.T) {
+func TestInvalidArgumentsOfTheTestClusterCommandAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
 		want string

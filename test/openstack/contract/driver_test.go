@@ -206,7 +206,7 @@ var driverRows = []row{
 		b.release(i)
 		b.until("the volume is gone", func() bool { return count() == before })
 	}},
-	{"the driver creates no resource twice when it is restarted after creating the port and after creating the server", aMinute, func(b *bench) {
+	{"the driver creates no resource twice when it is restarted after creating the port, and again after creating the server", aMinute, func(b *bench) {
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
@@ -249,8 +249,8 @@ var driverRows = []row{
 	}},
 	{"the driver creates its default security group and server group only once, for all machines and across restarts", nothing, sharedGroups},
 	{"the driver finds a server of machine-controller by the metadata machine-uid, and adds drover's owner tag to it", nothing, takenOver},
-	{"a Machine that was restored adopts the server that an operator allows, and that server's port and address (F-1)", nothing, restored},
-	{"the driver notices that another client deleted a server, and releases its resources", aMinute, func(b *bench) {
+	{"a restored Machine adopts the server that an operator has allowed, with the server's port and address (F-1)", nothing, restored},
+	{"the driver notices that another client has deleted a server, and then deletes the server's port and floating IP", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))
 		if err := bring(b.Context(), i); err != nil {

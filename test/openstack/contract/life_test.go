@@ -12,7 +12,7 @@ var lifeRows = []row{
 		b.same("metadata", a.at("server.metadata.machine-uid"), "m")
 		b.status(id, "ACTIVE")
 	}},
-	{"an action right after the creation of a server is refused with 404 or 409", nothing, func(b *bench) {
+	{"an action on a server right after its creation is refused with 404 or 409", nothing, func(b *bench) {
 		// A server may become ACTIVE before the action arrives at Nova. Then another server is tried.
 		b.until("an action is refused", func() bool {
 			id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
@@ -26,7 +26,7 @@ var lifeRows = []row{
 			return true
 		})
 	}},
-	{"a list and a GET show a server that was shut down as SHUTOFF, without a task and with its power off", nothing, func(b *bench) {
+	{"in a list and a GET, a stopped server has the status SHUTOFF, no task and the power off", nothing, func(b *bench) {
 		id := b.stopped()
 		for _, a := range []answer{b.rowOf(b.want(b.user.get(compute, "/servers/detail", at("2.3")), http.StatusOK), id), {body: b.user.get(compute, "/servers/"+id, at("2.3")).at("server")}} {
 			b.same("task_state", a.at("OS-EXT-STS:task_state"), nil)
@@ -75,7 +75,7 @@ var lifeRows = []row{
 		b.gone("/servers/" + id)
 		b.unbound(port)
 	}},
-	{"a port that was created before its server outlives the server, without a device, and can be used again", nothing, func(b *bench) {
+	{"a port that existed before its server stays without a device when the server is deleted, and can be used again", nothing, func(b *bench) {
 		port := b.portID()
 		b.remove(b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}}))
 		b.unbound(port)
@@ -102,7 +102,7 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"forceDelete": nil}), http.StatusAccepted)
 		b.gone("/servers/" + id)
 	}},
-	{"the console of an ACTIVE server is text, and a request for the console of a new server may get 404 or 409", nothing, func(b *bench) {
+	{"the console output of an ACTIVE server is text, and that of a new server may be refused with 404 or 409", nothing, func(b *bench) {
 		path := func(id string) string { return "/servers/" + id + "/action" }
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK, http.StatusNotFound, http.StatusConflict)
@@ -123,8 +123,8 @@ var lifeRows = []row{
 			b.Errorf("updated stays %s", after.word("server.updated"))
 		}
 	}},
-	{"a server whose flavor fits on no host is accepted and goes to ERROR with the scheduler's text", nothing, noValidHost},
-	{"a server is accepted and goes to ERROR with the scheduler's text when every host is disabled", operator, func(b *bench) {
+	{"a server whose flavor fits on no host is accepted and goes to ERROR with the scheduler's message", nothing, noValidHost},
+	{"a server is accepted and goes to ERROR with the scheduler's message when every host is disabled", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, "")
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		a := b.status(id, "ERROR")

@@ -61,8 +61,8 @@ var listRows = []row{
 		b.remove(id)
 		b.want(b.user.get(compute, "/servers/detail?marker="+id), http.StatusOK)
 	}},
-	{"changes-since shows a deleted server as DELETED, without metadata, tags and addresses", nothing, deletedRow},
-	{"changes-since leaves out servers that did not change, and compares whole seconds", nothing, func(b *bench) {
+	{"a list with changes-since shows a deleted server as DELETED, without metadata, tags and addresses", nothing, deletedRow},
+	{"a list with changes-since leaves out servers that did not change, and compares times in whole seconds", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		updated, err := time.Parse(time.RFC3339, b.user.get(compute, "/servers/"+id).word("server.updated"))
 		if err != nil {
@@ -84,7 +84,7 @@ var listRows = []row{
 		b.remove(id)
 		b.same("when it is gone", len(b.want(b.user.get(compute, path, at("2.26")), http.StatusOK).rows("servers")), 0)
 	}},
-	{"changes-since shows a server that the scheduler put into ERROR, and shows it as DELETED after its deletion", nothing, func(b *bench) {
+	{"a list with changes-since shows a server that the scheduler put into ERROR, and after its deletion as DELETED", nothing, func(b *bench) {
 		since := "/servers/detail?changes-since=" + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 		id := b.want(b.server(wish{fields: doc{"flavorRef": b.flavorID(b.impossible)}}), http.StatusAccepted).word("server.id")
 		b.status(id, "ERROR")

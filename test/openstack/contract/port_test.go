@@ -23,7 +23,7 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"a filter by owner tag finds only ports with the whole tag, and ignores upper and lower case", nothing, exactMarks},
+	{"a filter by owner tag matches only the whole tag, regardless of upper and lower case", nothing, exactMarks},
 	{"a list of ports has only the requested fields, and only ports of the requested project", nothing, func(b *bench) {
 		id := b.portID()
 		a := b.want(b.user.get(network, "/ports?fields=id&fields=description&project_id="+b.user.project), http.StatusOK)
@@ -147,7 +147,7 @@ var floatingRows = []row{
 		b.same("found by its mark", found.word("floatingips.0.id"), a.word("floatingip.id"))
 		b.same("found by a part of it", len(b.user.get(network, "/floatingips?description="+url.QueryEscape(mark[:5])).rows("floatingips")), 0)
 	}},
-	{"a server shows a new floating IP a little later, and the server's field updated does not change", nothing, func(b *bench) {
+	{"a new floating IP appears on its server a little later, and the server's field updated stays the same", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		before := b.user.get(compute, "/servers/"+id).word("server.updated")

@@ -15,7 +15,7 @@ func (b *bench) used(field string) int {
 }
 
 var quotaRows = []row{
-	{"a server beyond the quota of instances, cores or RAM is refused with 403 and an error that names quota and use", operator, func(b *bench) {
+	{"a server beyond the quota of instances, cores or RAM is refused with 403, and the error says how much is used", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			have := b.used(field)
 			m := b.misfortune(b.T)

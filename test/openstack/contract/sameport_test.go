@@ -22,7 +22,7 @@ var samePortRows = []row{
 		b.want(b.server(wish{fields: on(port)}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("device_id", b.device(port), first)
 	}},
-	{"a late request for a server on a replaced port fails, and the server on the new port keeps that port (F-21)", nothing, lateOrders},
+	{"a request for a server on a port that was deleted and replaced fails, and does not affect the new port (F-21)", nothing, lateOrders},
 }
 
 // on returns the part of a create request that puts the server on the given port.

@@ -32,7 +32,7 @@ var troubleRows = []row{
 		b.Cleanup(func() { b.remove(id) })
 		b.status(id, "ACTIVE")
 	}},
-	{"a call beyond a rate limit is refused with 429 and Retry-After, and succeeds after the limit has ended", operator, func(b *bench) {
+	{"a call beyond a rate limit is refused with 429 and Retry-After, and succeeds once the limit no longer applies", operator, func(b *bench) {
 		b.misfortune(b.T).answer(b.T, failure{service: compute, method: http.MethodGet, path: "/servers", times: 2, status: 429, retryAfter: 2})
 		cl := newClient(b.T, b.faulty)
 		for range 2 {

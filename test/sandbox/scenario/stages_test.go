@@ -61,7 +61,7 @@ func usable(name, flavor, label string) corev1.Node {
 	}
 }
 
-func TestWhenARolloutIsDone(t *testing.T) {
+func TestWhenTheDemoCountsARolloutAsDone(t *testing.T) {
 	before := members{nodes: []corev1.Node{usable("old", "m1.small", "")}}
 	for name, c := range map[string]struct {
 		nodes    []corev1.Node
@@ -83,7 +83,7 @@ func TestWhenARolloutIsDone(t *testing.T) {
 	}
 }
 
-func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
+func TestTheDemoReportsCloudResourcesThatDoNotMatchItsMachines(t *testing.T) {
 	one := []string{"x"}
 	m := members{machines: make([]v1alpha1.Machine, 1)}
 	if got := surplus(openstack.Left{Servers: one, Ports: one, FloatingIPs: one}, m); got != "" {
@@ -101,7 +101,7 @@ func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfTheFirstJoinEndsWhenAPendingPodIsBoundToANewUsableNode(t *testing.T) {
+func TestTheDemoMeasuresTheTimeUntilAPendingPodIsBoundToANewUsableNode(t *testing.T) {
 	pending := func(name string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

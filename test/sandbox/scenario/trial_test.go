@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-func TestSandboxTrialsAreGroupedBySettingAndApplyingASettingDoesNotModifyTheGivenFlags(t *testing.T) {
+func TestSandboxTrialsAreSortedBySettingAndASettingDoesNotModifyTheFlagsThatItExtends(t *testing.T) {
 	var seen []Setting
 	given := sandbox.Options{AutoscalerFlags: append(make([]string, 0, 8), "--v=5")}
 	for _, trial := range Trials() {
@@ -33,7 +33,7 @@ func TestSandboxTrialsAreGroupedBySettingAndApplyingASettingDoesNotModifyTheGive
 	}
 }
 
-func TestATrialRecordsThePeakSizeOfEachGroupAndOfAllGroupsTogether(t *testing.T) {
+func TestASandboxTrialRecordsThePeakSizeOfEachGroupAndOfAllGroupsTogether(t *testing.T) {
 	h := highs{each: sizes{}}
 	h.see(sizes{"a": 2, "b": 1})
 	h.see(sizes{"a": 0, "b": 4})
@@ -42,7 +42,7 @@ func TestATrialRecordsThePeakSizeOfEachGroupAndOfAllGroupsTogether(t *testing.T)
 	}
 }
 
-func TestATrialChangesOnlyTheCloudProviderSpecOfAGroup(t *testing.T) {
+func TestASandboxTrialChangesOnlyTheCloudProviderSpecOfAGroup(t *testing.T) {
 	raw, err := ChangedSpec([]byte(`{"operatingSystem":"ubuntu","cloudProviderSpec":{"flavor":"a","serverGroupID":"g"}}`), func(cloud map[string]any) {
 		cloud["flavor"] = "b"
 		delete(cloud, "serverGroupID")

@@ -18,7 +18,7 @@ var state = sandbox.State{
 	Machines: map[v1alpha1.MachinePhase]int{v1alpha1.PhaseRunning: 3, v1alpha1.PhaseProvisioning: 2},
 }
 
-func TestTheScreenOfTheDemoShowsEachStageWithItsTimeAndCalls(t *testing.T) {
+func TestTheDemosTerminalOutputShowsEachStageWithItsDurationAndNumberOfCalls(t *testing.T) {
 	f := Frame{
 		Title: "drover demo",
 		Stages: []StageView{
@@ -48,7 +48,7 @@ KUBECONFIG=/k`
 	}
 }
 
-func TestLinesOfTheScreenAreCutToTheWidthOfTheTerminal(t *testing.T) {
+func TestLinesOfTheDemosOutputAreCutToTheWidthOfTheTerminal(t *testing.T) {
 	for _, line := range (Frame{Title: strings.Repeat("é", 50), State: state}).Lines(20) {
 		if n := len([]rune(line)); n > 20 {
 			t.Errorf("%d columns: %q", n, line)
@@ -56,7 +56,7 @@ func TestLinesOfTheScreenAreCutToTheWidthOfTheTerminal(t *testing.T) {
 	}
 }
 
-func TestANewFrameOnTheScreenReplacesThePreviousFrame(t *testing.T) {
+func TestANewFrameOfTheDemosOutputReplacesThePreviousFrameInTheTerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{out: &out, live: true, size: func() int { return 0 }}
 	s.Show(Frame{Title: "a", State: state})
@@ -74,7 +74,7 @@ func TestANewFrameOnTheScreenReplacesThePreviousFrame(t *testing.T) {
 	}
 }
 
-func TestWithoutATerminalEachChangedStateIsPrintedAsOnePlainLine(t *testing.T) {
+func TestTheDemoWithoutATerminalPrintsEachChangedStateAsOnePlainLine(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{out: &out}
 	s.Show(Frame{State: state})
@@ -85,7 +85,7 @@ func TestWithoutATerminalEachChangedStateIsPrintedAsOnePlainLine(t *testing.T) {
 	}
 }
 
-func TestTheScreenReportsOnlyOnceThatItsOutputIsNoLongerRead(t *testing.T) {
+func TestTheDemosCallbackForAClosedOutputIsCalledOnce(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

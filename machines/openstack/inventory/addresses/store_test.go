@@ -43,7 +43,7 @@ func TestOneOfTwoPortsWithTheSameOwnerTagIsChosen(t *testing.T) {
 	}
 }
 
-func TestKnownPortsAndFloatingIPsAreComparedWithAList(t *testing.T) {
+func TestPortsAndFloatingIPsThatTheCloudsListLacksAreDoubtfulOrRemoved(t *testing.T) {
 	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
@@ -77,7 +77,7 @@ func TestKnownPortsAndFloatingIPsAreComparedWithAList(t *testing.T) {
 	}
 }
 
-func TestLastKnownPortAndServerOfAFloatingIP(t *testing.T) {
+func TestDroverRecordsThePortAndServerOfAFloatingIP(t *testing.T) {
 	on := func(port, description string) Lists {
 		return Lists{Ports: []PortRow{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIPRow{{ID: "ip", PortID: port, Description: description}}}
 	}
@@ -85,11 +85,11 @@ func TestLastKnownPortAndServerOfAFloatingIP(t *testing.T) {
 		lists []Lists
 		want  Place
 	}{
-		"are the port that the floating IP is on and the server of that port (F-3)":             {[]Lists{on("a", "")}, Place{"a", "s1"}},
-		"stay known when the floating IP is disassociated, as when its server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
-		"are unknown after the floating IP moved to a port without a server (F-3)":              {[]Lists{on("a", ""), on("free", "")}, Place{}},
-		"are not recorded for a floating IP with this cluster's owner tag":                      {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
-		"are recorded for a floating IP with another cluster's owner tag":                       {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
+		"records the port that a list shows for the floating IP, and the server of that port (F-3)":           {[]Lists{on("a", "")}, Place{"a", "s1"}},
+		"keeps the record when the floating IP is disassociated, as happens when its server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
+		"deletes the record when the floating IP has moved to a port without a server (F-3)":                  {[]Lists{on("a", ""), on("free", "")}, Place{}},
+		"records nothing for a floating IP with this cluster's owner tag":                                     {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
+		"records the port and server of a floating IP with another cluster's owner tag":                       {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()

@@ -14,15 +14,15 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestCreateIsInDoubtForTwoMinutesAndTwoCompleteLists(t *testing.T) {
+func TestCreateCallWhoseAnswerWasLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int
 		want  bool
 	}{
-		"a create is in doubt in the first two minutes after the call, however many lists drover makes (CAPI-19)":        {SettleTime - time.Second, 5, false},
-		"an hour after the call, a create is still in doubt when drover has made only one complete list since (CAPI-19)": {time.Hour, 1, false},
-		"a create is no longer in doubt after two minutes and two complete lists (CAPI-19)":                              {SettleTime, 2, true},
+		"is in doubt in the first two minutes, even after five complete lists (CAPI-19)":                          {SettleTime - time.Second, 5, false},
+		"is in doubt even after an hour when drover has received only one complete list since the call (CAPI-19)": {time.Hour, 1, false},
+		"is no longer in doubt after two minutes and two complete lists (CAPI-19)":                                {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}
@@ -45,22 +45,22 @@ func TestServerCreatesThatThePreviousLeaderMayHaveSent(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("a Machine for which this process has a create in doubt inherits no create of the previous leader", func(t *testing.T) {
+	t.Run("no create of the previous leader is assumed for a Machine for which this process has a create in doubt", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("inherited creates stay in doubt until the second look at their ports, even when that takes an hour", func(t *testing.T) {
+	t.Run("creates of the previous leader stay in doubt until the second look at their ports, even for an hour", func(t *testing.T) {
 		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
-	t.Run("the second look at the ports of inherited creates is due three seconds after drover's start", func(t *testing.T) {
+	t.Run("the second look at the ports of the previous leader's creates is due three seconds after drover's start", func(t *testing.T) {
 		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
 			t.Errorf("got %s, %v", left, any)
 		}
 	})
-	t.Run("after the second look, inherited creates are no longer in doubt, and this process's own creates still are", func(t *testing.T) {
+	t.Run("the second look ends the doubt about the previous leader's creates, and not about those of this process", func(t *testing.T) {
 		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("got %v, want a and b", got)
 		}
@@ -70,8 +70,8 @@ func TestServerCreatesThatThePreviousLeaderMayHaveSent(t *testing.T) {
 	})
 }
 
-func TestCreatesInDoubtOfDeletedMachines(t *testing.T) {
-	t.Run("after two minutes and two lists, creates of deleted Machines are forgotten, and those of existing ones are kept (F-12)", func(t *testing.T) {
+func TestCreateCallsInDoubtOfDeletedMachines(t *testing.T) {
+	t.Run("are forgotten after two minutes and two complete lists, unlike those of existing Machines (F-12)", func(t *testing.T) {
 		d := New()
 		for n := range 10_000 {
 			d.Add(owner.Tag{Kind: owner.PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)

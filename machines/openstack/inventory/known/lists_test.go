@@ -61,11 +61,11 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 		rows    []servers.Row
 		want    bool
 	}{
-		"is assumed when the first lists show a port of the Machine and no server":                                        {0, owner.Machine{UID: "u1"}, nil, true},
-		"is assumed when the Machine of the port is not in drover's registry yet":                                         {0, owner.Machine{UID: "u2"}, nil, true},
-		"is not assumed when the list shows the Machine's server":                                                         {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"is not assumed when spec.providerID names the Machine's server":                                                  {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"is not assumed when the first list is made three seconds after drover's start, because it would show the server": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"is assumed when the first lists show a port of the Machine and no server":                                {0, owner.Machine{UID: "u1"}, nil, true},
+		"is assumed when the Machine of the port is not in drover's registry yet":                                 {0, owner.Machine{UID: "u2"}, nil, true},
+		"is not assumed when the list shows the Machine's server":                                                 {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"is not assumed when spec.providerID names the Machine's server":                                          {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"is not assumed when the first list is requested three seconds after drover's start and lacks the server": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -122,14 +122,14 @@ func TestListsOfServersThatKeepFailing(t *testing.T) {
 	p.list(noon, addresses.Lists{})
 	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")
 	outdated := func() string { return p.Facts(&owner.Machine{UID: "u1"}).Outdated }
-	t.Run("the Machines do not show the failure in the first minute", func(t *testing.T) {
+	t.Run("Machines do not report the failure during its first minute", func(t *testing.T) {
 		for _, after := range []time.Duration{0, time.Minute} {
 			if p.Failed(refused, noon.Add(after)).Outdated || outdated() != "" {
 				t.Errorf("after %s: %q", after, outdated())
 			}
 		}
 	})
-	t.Run("after two minutes, all Machines are reconciled once, and show since when the lists have failed (F-28)", func(t *testing.T) {
+	t.Run("after two minutes, all Machines are reconciled once, and report since when lists have failed (F-28)", func(t *testing.T) {
 		p := newProject()
 		p.list(noon, addresses.Lists{})
 		p.Failed(refused, noon)

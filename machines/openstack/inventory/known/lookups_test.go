@@ -48,7 +48,7 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 	})
 }
 
-func TestServersThatTheFirstListLacks(t *testing.T) {
+func TestServersThatTheFirstListAfterTheStartLacks(t *testing.T) {
 	named := func(count int) map[string]types.UID {
 		all := map[string]types.UID{}
 		for n := range count {
@@ -61,9 +61,9 @@ func TestServersThatTheFirstListLacks(t *testing.T) {
 		want  int
 		held  int
 	}{
-		"no server is looked up when the list has all servers":                                                     {1, 0, 0},
-		"three servers are looked up when the list lacks three of four (F-16)":                                     {4, 3, 0},
-		"no server is looked up, and the guard holds the missing servers, when the list lacks four of five (F-16)": {5, 0, 4},
+		"no server is looked up when the list has all servers":                                                        {1, 0, 0},
+		"three servers are looked up when the list lacks three of four (F-16)":                                        {4, 3, 0},
+		"the mass-deletion guard holds all missing servers without a look-up when the list lacks four of five (F-16)": {5, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
@@ -103,7 +103,7 @@ func TestFirstLookUpOfAMissingServer(t *testing.T) {
 }
 
 func TestAnswerToTheLookUpOfAServer(t *testing.T) {
-	t.Run("an answer that shows the server in ERROR because of a quota stops creates of other Machines", func(t *testing.T) {
+	t.Run("an answer with the server in ERROR for lack of volume quota keeps other Machines from creating volumes", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")
 		row.Status, row.Fault.Message = servers.StatusError, "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota."
@@ -112,7 +112,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("after a 404, the mass-deletion guard does not count the server as lost when drover knew it only from a port", func(t *testing.T) {
+	t.Run("a 404 for a server that drover knew only from a port is not a loss for the mass-deletion guard", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

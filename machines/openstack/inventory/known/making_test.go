@@ -11,24 +11,24 @@ import (
 // portTag is the owner tag of the first port of the Machine u1.
 var portTag = testCluster.Tag(owner.PortKind, "u1", 0)
 
-func TestPortsThatAnEarlierServerCreatePossiblyUses(t *testing.T) {
+func TestPortsThatAnEarlierRequestForAServerPossiblyUses(t *testing.T) {
 	found := addresses.PortRow{ID: "a"}
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
 		do   func(*Project)
 		want bool
 	}{
-		"a port that this process created does not count as used by an earlier server create (F-21)":             {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
-		"a port known only from a list counts as possibly used by a server create of the previous leader (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"a port that this process created does not count as used by an earlier request for a server (F-21)":          {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
+		"a port known only from a list counts as possibly used by the previous leader's request for a server (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
 		"a port that this process created still does not count as used after a list has shown the port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
-		"a port counts as possibly used after the answer to a server create that names the port was lost (F-21)": {func(p *Project) {
+		"a port counts as possibly used when the answer to a request for a server with that port was lost (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},
-		"a port does not count as used when only the answer to the port's own create was lost (F-21)": {func(p *Project) {
+		"a port does not count as used when only the answer to the request for the port itself was lost (F-21)": {func(p *Project) {
 			p.Attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},

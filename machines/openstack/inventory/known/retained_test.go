@@ -52,7 +52,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 	})
 }
 
-func TestRetainedPortsAndFloatingIPsAreReleasedWhenAQuotaIsExhausted(t *testing.T) {
+func TestWhenAnExhaustedQuotaCausesTheReleaseOfRetainedPortsAndFloatingIPs(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodePortQuotaExceeded, "full")
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0)
@@ -68,7 +68,7 @@ func TestRetainedPortsAndFloatingIPsAreReleasedWhenAQuotaIsExhausted(t *testing.
 		"ports and floating IPs stay while their Machine's spec.providerID names a server":                                         {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
 		"ports and floating IPs stay while it is in doubt whether a server of their Machine was created":                           {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while a call is creating a resource of their Machine":                                         {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"ports and floating IPs stay when drover has no record of their Machine":                                                   {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"ports and floating IPs stay when their Machine is not in drover's registry":                                               {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

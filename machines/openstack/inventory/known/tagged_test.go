@@ -21,7 +21,7 @@ func ids(all []cloud.Resource) (out []string) {
 	return out
 }
 
-func TestListOfTheClustersResources(t *testing.T) {
+func TestListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
 	lists := addresses.Lists{
 		Ports: []addresses.PortRow{
@@ -58,7 +58,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 			t.Error("there is none")
 		}
 	})
-	t.Run("each resource has the time when drover first saw it (MCM-81)", func(t *testing.T) {
+	t.Run("the list shows for each resource when drover first saw it (MCM-81)", func(t *testing.T) {
 		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
 		for _, r := range p.Tagged() {
 			if r.ID == "late" && !r.Seen.Equal(noon) {
@@ -66,7 +66,7 @@ func TestListOfTheClustersResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("each resource has the creation time that the cloud shows (MCM-82)", func(t *testing.T) {
+	t.Run("the list shows for each resource the creation time that the cloud reports (MCM-82)", func(t *testing.T) {
 		for _, r := range p.Tagged() {
 			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
 				t.Errorf("%s was created at %s", r.ID, r.Created)
@@ -87,8 +87,8 @@ func TestListOfTheClustersResources(t *testing.T) {
 	})
 }
 
-func TestMissingServerInTheListOfTheClustersResources(t *testing.T) {
-	t.Run("the list does not have the missing server, and shows the server's port as in use (MCM-81)", func(t *testing.T) {
+func TestMissingServerInTheListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
+	t.Run("the list omits a server that the cloud's list lacks, and shows the server's port as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

@@ -64,7 +64,7 @@ func TestServerCountsAsFailedWhenItsPortIsNoLongerBoundToIt(t *testing.T) {
 	}
 }
 
-func TestOnlyADuplicateServerIsDeleted(t *testing.T) {
+func TestWhenASecondServerOfAMachineIsDeletedAsADuplicate(t *testing.T) {
 	m := owner.Machine{UID: "u1", ServerID: "s1", Joined: true}
 	for name, tc := range map[string]struct {
 		machine owner.Machine

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestLossesAreTooManyWhenTheyAreMoreThanThreeAndMoreThanATenthOfTheServers(t *testing.T) {
+func TestLostServersAreTooManyWhenTheyAreMoreThanThreeAndMoreThanATenthOfAllServers(t *testing.T) {
 	for _, tc := range []struct {
 		lost, known int
 		want        bool
@@ -37,7 +37,7 @@ func TestServersThatTheMassDeletionGuardCountsAsLost(t *testing.T) {
 	}{
 		"an existing server counts as known and not as lost":                          {&servers.Known{}, 0, 1},
 		"a server that vanished a minute ago counts as lost":                          {gone(time.Minute), 1, 1},
-		"a server that the last full list lacks counts as lost":                       {&servers.Known{Missing: true}, 1, 1},
+		"a server that the last complete list lacks counts as lost":                   {&servers.Known{Missing: true}, 1, 1},
 		"a server that has been gone for an hour counts neither as known nor as lost": {gone(time.Hour), 0, 0},
 		"a server that drover deleted counts neither as known nor as lost":            {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
 		"a server whose loss was accepted counts neither as known nor as lost":        {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
@@ -101,8 +101,8 @@ func (p *project) believes(id string) bool {
 	return p.Believes([]*servers.Known{p.cache.ByID(id)})
 }
 
-func TestMassDeletionGuardAcceptsFewLossesAndHoldsManyLosses(t *testing.T) {
-	t.Run("accepts a single loss only after the loss is stored for the next leader (F-16)", func(t *testing.T) {
+func TestMassDeletionGuardAcceptsFewLostServersAndHoldsMany(t *testing.T) {
+	t.Run("accepts the loss of one server only after the loss is stored for the next leader (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)
 		if p.believes("s0") {
@@ -112,14 +112,14 @@ func TestMassDeletionGuardAcceptsFewLossesAndHoldsManyLosses(t *testing.T) {
 			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
 		}
 	})
-	t.Run("accepts a single loss at once when drover is configured to store no losses", func(t *testing.T) {
+	t.Run("accepts the loss of one server at once when drover is configured to store no losses", func(t *testing.T) {
 		p := newProject(false)
 		p.lose(1, noon)
 		if !p.believes("s0") {
 			t.Error("the loss is not accepted")
 		}
 	})
-	t.Run("accepts no loss before the stored holds are loaded (F-16)", func(t *testing.T) {
+	t.Run("does not accept the loss of one server before the previous leader's stored holds are loaded (F-16)", func(t *testing.T) {
 		p := newProject(false)
 		p.Guard = New(false)
 		p.lose(1, noon)
@@ -127,7 +127,7 @@ func TestMassDeletionGuardAcceptsFewLossesAndHoldsManyLosses(t *testing.T) {
 			t.Error("the loss is accepted")
 		}
 	})
-	t.Run("holds all losses when there are too many, and still holds them a day later (F-16)", func(t *testing.T) {
+	t.Run("holds all lost servers when there are too many, and still holds them a day later (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.store()

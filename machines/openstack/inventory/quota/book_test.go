@@ -15,7 +15,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func uid(text string) types.UID { return types.UID(text) }
 
-func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
+func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *Book {
@@ -29,12 +29,12 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	t.Run("refuses no Machine before the cloud has refused a create for a quota", func(t *testing.T) {
+	t.Run("refuses no Machine before the cloud has refused a call for lack of quota", func(t *testing.T) {
 		if err := New(2*time.Second).Reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
-	t.Run("refuses all Machines after the cloud has refused one create for a quota (CAPI-22)", func(t *testing.T) {
+	t.Run("refuses all Machines after the cloud has refused one call for lack of quota (CAPI-22)", func(t *testing.T) {
 		refused(t, hit().Reserve("a", one, noon))
 	})
 	t.Run("reserves free quota once for each Machine, and refuses further Machines when no quota is left (CAPI-22)", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("does not count a Machine's reservation when the cloud's limits already include the Machine's server", func(t *testing.T) {
+	t.Run("does not count a Machine's reservation when the usage that the cloud reports already includes its server", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -78,7 +78,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("stops watching a quota when nobody was refused for that quota between two readings of the cloud's limits", func(t *testing.T) {
+	t.Run("stops watching a quota when no Machine was refused that quota between two readings of the cloud's limits", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("while limits show free quota, the book ignores three refusals by the cloud, and refuses Machines after the fourth", func(t *testing.T) {
+	t.Run("while the cloud's limits show free quota, refuses Machines only after the cloud has refused a fourth call", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -98,7 +98,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 		b.Refused("odd", refusal, one, noon)
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("permits one create after each failed reading of the cloud's limits", func(t *testing.T) {
+	t.Run("permits one Machine to create its resources after each failed reading of the cloud's limits", func(t *testing.T) {
 		b := hit()
 		if !b.Unreadable(client.Compute, noon) {
 			t.Fatal("Unreadable() = false, want true")
@@ -108,7 +108,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 		}
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("permits the release of retained resources when no quota was free for 90 seconds (CAPI-22)", func(t *testing.T) {
+	t.Run("permits the release of retained resources when a quota has been exhausted for 90 seconds (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{}, noon)
 		if b.Exhausted(noon.Add(RetainedFor-time.Second)) || !b.Exhausted(noon.Add(RetainedFor)) {
@@ -117,7 +117,7 @@ func TestQuotaBookReservesFreeQuotaForMachines(t *testing.T) {
 	})
 }
 
-func TestErrorCodeOfARefusalShowsWhichServiceHasTheQuota(t *testing.T) {
+func TestErrorCodeOfACallRefusedForLackOfQuotaShowsWhichServiceHasTheQuota(t *testing.T) {
 	for code, want := range map[fault.Code]client.Service{
 		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
@@ -128,8 +128,8 @@ func TestErrorCodeOfARefusalShowsWhichServiceHasTheQuota(t *testing.T) {
 	}
 }
 
-func TestReservationsOfQuota(t *testing.T) {
-	t.Run("reservations expire even after the book has stopped watching their quota (F-12)", func(t *testing.T) {
+func TestReservationsOfQuotaForMachines(t *testing.T) {
+	t.Run("expire even after drover has stopped watching the quota (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
 		b := New(2 * time.Second)

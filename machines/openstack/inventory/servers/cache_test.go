@@ -32,16 +32,16 @@ func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 		gone    []string
 		missing []string
 	}{
-		"reports a new server as changed":                                          {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
-		"does not report a server as changed when its row is unchanged":            {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
-		"reports a server as changed when its status changes":                      {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
-		"ignores a row that is older than the row in the cache":                    {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
-		"marks a server as gone when its row is DELETED":                           {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
-		"keeps a deleted server as gone when an outdated list still shows it":      {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
-		"marks a server as missing, not gone, when a full list lacks it (CAPI-36)": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
-		"reports a missing server as changed only once":                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
-		"does not mark a server as missing when a list of changes lacks it":        {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
-		"reports a missing server as changed when a full list has it again":        {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
+		"reports a new server as changed":                                              {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
+		"does not report a server as changed when its row is unchanged":                {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
+		"reports a server as changed when its status changes":                          {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
+		"ignores a row that is older than the row in the cache":                        {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
+		"marks a server as gone when its row is DELETED":                               {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
+		"keeps a deleted server as gone when an outdated list still shows it":          {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
+		"marks a server as missing, not gone, when a complete list lacks it (CAPI-36)": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
+		"reports a missing server as changed only once":                                {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
+		"does not mark a server as missing when a list of changes lacks it":            {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
+		"reports a missing server as changed when a complete list has it again":        {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
 		"does not mark a server as missing when it was created after the list began": {[]Row{at("a", StatusActive, 0)},
 			[]List{{Full: true, Started: noon.Add(-time.Minute), Now: noon.Add(time.Minute)}}, nil, nil, nil},
 		"takes new addresses even from a row whose update time has not changed (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
@@ -76,7 +76,7 @@ func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 	}
 }
 
-func TestServerThatCountsAsGoneReturnsOnlyWithALaterFullList(t *testing.T) {
+func TestServerThatCountsAsGoneReturnsOnlyWithALaterCompleteList(t *testing.T) {
 	began := func(after time.Duration, full bool, rows ...Row) List {
 		return List{Rows: rows, Full: full, Started: noon.Add(after), Now: noon.Add(after + time.Second)}
 	}
@@ -84,10 +84,10 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterFullList(t *testing.T) {
 		list List
 		gone bool
 	}{
-		"a server that is gone after a 404 counts as existing again when a full list that began later shows it (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
-		"a server stays gone after a 404 when the full list that shows it began before the 404 (F-19)":                 {began(-time.Second, true, at("a", StatusActive, 0)), true},
-		"a server stays gone after a 404 when only a list of changes shows it (F-19)":                                  {began(time.Second, false, at("a", StatusActive, 0)), true},
-		"a server stays gone after a 404 when a full list shows it as DELETED (F-19)":                                  {began(time.Second, true, at("a", statusDeleted, 1)), true},
+		"a server counts as existing again after a 404 when a complete list that began later shows it (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
+		"a server stays gone after a 404 when the complete list that shows it began before the 404 (F-19)":    {began(-time.Second, true, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when only a list of changes shows it (F-19)":                         {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when a complete list shows it as DELETED (F-19)":                     {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -100,7 +100,7 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterFullList(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a server whose row was DELETED stays gone when an outdated full list still shows it as ACTIVE (F-19)", func(t *testing.T) {
+	t.Run("a server whose row was DELETED stays gone when an outdated complete list still shows it as ACTIVE (F-19)", func(t *testing.T) {
 		cache := newCache()
 		cache.Merge(at("a", statusDeleted, 9), noon)
 		cache.Apply(began(time.Minute, true, at("a", StatusActive, 0)))
@@ -134,12 +134,12 @@ func TestListOfTheServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"includes a server with the Machine's UID":                                                                      {"uid-a", 1, 0},
-		"includes a gone server with the Machine's UID":                                                                 {"uid-z", 0, 1},
-		"does not include a server in spec.providerID that does not have the Machine's UID (F-1)":                       {"uid-l", 0, 0},
-		"does not include a server of another cluster with the same UID (F-1)":                                          {"uid-b", 0, 0},
-		"does not include a server in spec.providerID that no list has shown (F-1)":                                     {"uid-u", 0, 0},
-		"includes, as gone, a server in spec.providerID that no list has shown and for which Nova answered 404 (MC-66)": {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                                                             {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                                                        {"uid-z", 0, 1},
+		"does not include the server that spec.providerID names when it does not have the Machine's UID (F-1)": {"uid-l", 0, 0},
+		"does not include another cluster's server that has the Machine's UID (F-1)":                           {"uid-b", 0, 0},
+		"does not include the server that spec.providerID names when no list has shown it (F-1)":               {"uid-u", 0, 0},
+		"includes as gone the unlisted server in spec.providerID for which Nova answered 404 (MC-66)":          {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)

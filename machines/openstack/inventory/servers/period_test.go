@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPeriodOfListsDependsOnTheServers(t *testing.T) {
+func TestPeriodBetweenListsOfServers(t *testing.T) {
 	flux := func(since time.Duration) *Known {
 		return &Known{Row: Row{ID: "x"}, fluxSince: noon.Add(-since)}
 	}
@@ -29,7 +29,7 @@ func TestPeriodOfListsDependsOnTheServers(t *testing.T) {
 		"is two seconds after drover has requested the deletion of a server that is being built":           {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
 		"is two seconds while Nova deletes a server that is being built":                                   {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
 		"is one minute when a server has been changing for 20 minutes, because the server counts as stuck": {flux(20 * time.Minute), false, true, RestPeriod},
-		"is one minute while only a server of another owner changes":                                       {flux(time.Second), false, false, RestPeriod},
+		"is one minute while only servers of other owners change":                                          {flux(time.Second), false, false, RestPeriod},
 		"is two seconds after drover has requested the deletion of a server":                               {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
 		"is one minute again when the server whose deletion drover has requested is gone":                  {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
 		"is two seconds while a create is in doubt":                                                        {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},

@@ -23,7 +23,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 	}{
 		"two servers without Machines are deleted when no check stops the deletion (MCM-81)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(2, false) }, "", []string{"server-8", "server-9"}},
-		"nothing is deleted while the reads may be out of date (MCM-80)": {30, nil,
+		"nothing is deleted while reads from the API server may be out of date (MCM-80)": {30, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(29, false)
 				s.Confirmed, s.Stale = true, "the API server does not answer"
@@ -49,7 +49,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 					s.Machines.Version = "7"
 				}
 			}, Older, nil},
-		"the resources of a few Machines are kept when the Machines vanish and no watch event showed their deletion (MCM-82)": {30, nil,
+		"the resources of a few vanished Machines are kept when no watch event showed the Machines' deletion (MCM-82)": {30, nil,
 			func(pass int, s *Snapshot) {
 				if pass > 0 {
 					s.drop(2, true)
@@ -75,7 +75,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when too many servers have no Machine, even if the project with most of them is not counted (MCM-82)": {10, nil,
+		"nothing is deleted when servers without a Machine are few in each project but too many in total (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -152,7 +152,7 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 }
 
 // Each row has a tenant's project with a problem, and another project in which two servers have lost their Machines.
-func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
+func TestATenantsProjectDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 	tenants := func(n int) cloud.Project {
 		p := cloud.Project{Name: "the tenant's", Place: "tenant"}
 		for k := range n {
@@ -170,12 +170,12 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"orphans of other projects are deleted although the tenant has a new server of an unknown Machine (MCM-82)":              {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"orphans of other projects are deleted although the tenant's servers were created while there was no leader (MCM-82)":    {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"orphans of other projects are deleted although 50 of the tenant's servers have no Machine (MCM-82)":                     {tenants(50), TooMany},
-		"orphans of other projects are deleted although too many servers have no Machine when the tenant's are counted (MCM-82)": {tenants(3), TooMany},
-		"orphans of other projects are deleted although the mass-deletion guard holds servers of the tenant (MCM-82)":            {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"orphans of other projects are deleted although the lists of the tenant's project fail (MCM-80)":                         {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"orphans of other projects are deleted although the tenant's project has a new server of an unknown Machine (MCM-82)":            {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"orphans of other projects are deleted although servers of the tenant's project were created while there was no leader (MCM-82)": {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"orphans of other projects are deleted although 50 servers of the tenant's project have no Machine (MCM-82)":                     {tenants(50), TooMany},
+		"orphans of other projects are deleted although too many servers have no Machine if the tenant's project is counted (MCM-82)":    {tenants(3), TooMany},
+		"orphans of other projects are deleted although the mass-deletion guard holds servers of the tenant's project (MCM-82)":          {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"orphans of other projects are deleted although the resources of the tenant's project cannot be listed (MCM-80)":                 {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -195,7 +195,7 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 			expect(t, successor, []string{"server-9"}, tc.want)
 		})
 	}
-	t.Run("orphans of other projects are deleted although too many Nodes of the tenant's servers have no Machine (MCM-86)", func(t *testing.T) {
+	t.Run("orphans of other projects are deleted although too many Nodes with servers in the tenant's project have no Machine (MCM-86)", func(t *testing.T) {
 		m := remembers()
 		for n := range 5 {
 			m.Servers[keyOf(30+n)] = []site{{Place: "tenant"}}
@@ -209,7 +209,7 @@ func TestATenantDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testing.T) {
 		}}.run(func() *Snapshot { return world(10) })
 		expect(t, v, []string{"worker-20"}, TooManyNodes)
 	})
-	t.Run("an orphan is deleted although a server of the tenant has the owner tag of the same Machine (MCM-84)", func(t *testing.T) {
+	t.Run("an orphan is deleted although a server in the tenant's project has the owner tag of the same Machine (MCM-84)", func(t *testing.T) {
 		v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.has(portOf(50))
 			s.Projects = append(s.Projects, created(tenants(1), noon.Add(-20*time.Minute)))
@@ -247,7 +247,7 @@ func TestTheDeletionOfOrphansInAProjectStaysStoppedUntilAConfirmation(t *testing
 			t.Errorf("held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("the deletion stays stopped when the URL of the project's Keystone changes, and only in that project (MCM-82)", func(t *testing.T) {
+	t.Run("the deletion stays stopped in only this project when the URL of the project's Keystone changes (MCM-82)", func(t *testing.T) {
 		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
 		const newURL, otherProject = "https://new/v3 R1 id", "https://old R1 other"
 		for place, want := range map[string][]string{newURL: nil, otherProject: {"server-8", "server-9"}} {
@@ -313,7 +313,7 @@ func TestWhenVanishedMachinesCountAsLost(t *testing.T) {
 			t.Errorf("it still holds %+v", m.Stored.Hold)
 		}
 	})
-	t.Run("the Machines that vanish within a day are added up, and stop the deletion of orphans when they are too many (MCM-82)", func(t *testing.T) {
+	t.Run("the Machines that vanish within a day are counted together, and stop the deletion of orphans when they are too many (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 4, memory: remembers(), change: func(pass int, s *Snapshot) {
 			s.drop(pass, true)
 			s.Projects[0].Resources = nil
@@ -344,7 +344,7 @@ func TestWhenANewClusterIDIsAccepted(t *testing.T) {
 			t.Errorf("stored is %+v", m.Stored)
 		}
 	})
-	t.Run("a new cluster ID is not accepted while a project is not listed yet or the mass-deletion guard holds its servers (MCM-82)", func(t *testing.T) {
+	t.Run("a new cluster ID is not accepted while projects are unknown or not listed, or the mass-deletion guard holds servers (MCM-82)", func(t *testing.T) {
 		for name, change := range map[string]func(*Snapshot){
 			"a new cluster ID is not accepted while no project is known":                                  func(s *Snapshot) { s.Projects = nil },
 			"a new cluster ID is not accepted while one project is not listed yet":                        func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
@@ -366,7 +366,7 @@ func TestServersWithoutAMachineInAClusterThatWasRestoredFromABackup(t *testing.T
 		born time.Time
 		want Reason
 	}{
-		"a server is kept when it was created 90 s before the backup, because the cloud's clock may be late (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created 90 s before the backup, because the cloud's clock may be slow (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
 		"a server is kept when it was created right after the backup (MCM-82)":                                        {from.Add(90 * time.Second), Forgotten},
 		"a server is kept when it was created right before drover started in the restored cluster (MCM-82)":           {to.Add(-90 * time.Second), Forgotten},
 		"a server is kept when it was created right after drover started in the restored cluster (MCM-82)":            {to.Add(90 * time.Second), Forgotten},

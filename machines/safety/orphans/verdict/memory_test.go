@@ -6,7 +6,7 @@ import (
 )
 
 func TestWhichTimesWithoutALeaderAreRecorded(t *testing.T) {
-	t.Run("when too many times are recorded, only the two that are closest together are joined (MCM-82)", func(t *testing.T) {
+	t.Run("when more times are recorded than drover can store, only the two that are closest together are joined (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {

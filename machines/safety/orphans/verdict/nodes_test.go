@@ -24,16 +24,16 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		"deletes a Node once its Machine and its server are gone (MCM-86)":                                {with(func(*Node) {}), []string{"worker-20"}, ""},
-		"deletes a Node without a Machine's label whose annotation names a Machine that is gone (MCM-86)": {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
-		"keeps a Node that is younger than 15 minutes (MCM-86)":                                           {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
-		"keeps a Ready Node (MCM-86)":                                                                     {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
-		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                   {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
-		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)":    {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
-		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                    {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
-		"keeps a Node whose server exists (MCM-86)":                                                       {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
-		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)":    {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
-		"when an operator confirms the deletion, deletes a Node whose server was never seen (MCM-86)":     {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
+		"deletes a Node once its Machine and its server are gone (MCM-86)":                                                            {with(func(*Node) {}), []string{"worker-20"}, ""},
+		"deletes a Node whose annotation names a Machine that is gone, even when the Node has no label with a Machine's UID (MCM-86)": {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
+		"keeps a Node that is younger than 15 minutes (MCM-86)":                                                                       {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
+		"keeps a Ready Node (MCM-86)":                                                                  {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)": {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                 {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
+		"keeps a Node whose server exists (MCM-86)":                                                    {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
+		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
+		"when an operator confirms the deletion, deletes a Node whose server was never seen (MCM-86)":  {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
 		"keeps a Node when drover does not list the project of its server any more (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Place = "another"
@@ -61,7 +61,7 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 			with(func(*Node) {})(s)
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"}, cloud.Project{Place: "u", Held: "5 gone"})
 		}, []string{"worker-20"}, ""},
-		"keeps a Node while the lists of any project in which its server was seen are incomplete (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node whose server exists in one project and was seen in another project whose lists are incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = keyOf(0) })(s)
 			s.Machines.All[0].Server = ""
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
@@ -74,7 +74,7 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 		"only reports Nodes without a Machine when they are more than 3 and more than 10 % of the Nodes (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 		}, nil, "4 of 4 nodes with drover's labels whose servers were seen in p have no Machine"},
-		"deletes even more than 3 Nodes and more than 10 % of the Nodes when an operator confirms the deletion (MCM-86)": {func(s *Snapshot) {
+		"when an operator confirms, deletes Nodes without a Machine even if they are more than 3 and more than 10 % (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 			s.Confirmed = true
 		}, []string{"worker-20", "worker-21", "worker-22", "worker-23"}, ""},
@@ -101,7 +101,7 @@ func TestServersOfNodesAreRecordedForTheOrphanCheck(t *testing.T) {
 			s.Stale = "the API server does not answer"
 		}
 	}}.run(func() *Snapshot { return world(10) })
-	t.Run("records the projects of servers that exist or that a Node names, and of no others (MCM-86)", func(t *testing.T) {
+	t.Run("records the project of each server that exists or that a Node names, and of no other server (MCM-86)", func(t *testing.T) {
 		if _, named := m.Servers[keyOf(20)]; len(m.Servers) != 11 || !named || !slices.Equal(m.Servers[keyOf(0)], []site{own}) {
 			t.Errorf("got %v", m.Servers)
 		}
@@ -133,16 +133,16 @@ func TestNodesWithoutAMachineAreAnnotatedAsUnmanaged(t *testing.T) {
 		change func(s *Snapshot)
 		want   map[types.UID]bool
 	}{
-		"annotates a Node that never belonged to a Machine (MCM-86)":                  {stranger, nil, map[types.UID]bool{"n": true}},
-		"does not write the annotation again to a Node that has it (MCM-86)":          {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
-		"does not annotate a Node that was created a moment ago (MCM-86)":             {with(func(n *Node) { n.Created = noon }), nil, nil},
-		"does not annotate a Node of the control plane (MCM-86)":                      {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, nil},
-		"removes the annotation from a Node of the control plane (MCM-86)":            {with(func(n *Node) { n.ControlPlane, n.Unmanaged = "the label x", true }), nil, map[types.UID]bool{"n": false}},
-		"removes the annotation from a Node with a Machine (MCM-86)":                  {with(func(n *Node) { n.Unmanaged = true }), func(s *Snapshot) { s.Machines.All[0].NodeName = "by-hand" }, map[types.UID]bool{"n": false}},
-		"annotates no Node while the deletion of orphans is stopped (MCM-80, MCM-86)": {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
-		"annotates no Node when drover runs with --orphans=report (MCM-86)":           {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
-		"does not annotate a Node whose name is that of a Machine's server (MCM-86)":  {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
-		"annotates no Node while the reads may be out of date (MCM-80)":               {stranger, func(s *Snapshot) { s.Stale = "no lease" }, nil},
+		"annotates a Node that never belonged to a Machine (MCM-86)":                    {stranger, nil, map[types.UID]bool{"n": true}},
+		"does not write the annotation again to a Node that has it (MCM-86)":            {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
+		"does not annotate a Node that was created a moment ago (MCM-86)":               {with(func(n *Node) { n.Created = noon }), nil, nil},
+		"does not annotate a Node of the control plane (MCM-86)":                        {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, nil},
+		"removes the annotation from a Node of the control plane (MCM-86)":              {with(func(n *Node) { n.ControlPlane, n.Unmanaged = "the label x", true }), nil, map[types.UID]bool{"n": false}},
+		"removes the annotation from a Node with a Machine (MCM-86)":                    {with(func(n *Node) { n.Unmanaged = true }), func(s *Snapshot) { s.Machines.All[0].NodeName = "by-hand" }, map[types.UID]bool{"n": false}},
+		"annotates no Node while the deletion of orphans is stopped (MCM-80, MCM-86)":   {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
+		"annotates no Node when drover runs with --orphans=report (MCM-86)":             {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
+		"does not annotate a Node whose name is that of a Machine's server (MCM-86)":    {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
+		"annotates no Node while reads from the API server may be out of date (MCM-80)": {stranger, func(s *Snapshot) { s.Stale = "no lease" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 1, memory: remembers(), change: func(_ int, s *Snapshot) {

@@ -131,7 +131,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			t.Error("Accepted() = true for the second time")
 		}
 	})
-	t.Run("the drain of a server's Node times out although two servers wait and a round may delete only one (MCM-81)", func(t *testing.T) {
+	t.Run("the drain of a Node times out even when two servers must be deleted and a round may delete only one (MCM-81)", func(t *testing.T) {
 		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.drop(2, false)
 			s.MaxPerPass = 1
@@ -153,7 +153,7 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 		change func(pass int, s *Snapshot)
 		want   []string
 	}{
-		"keeps an orphan that one round has found (MCM-81)":              {1, nil, nil},
+		"keeps an orphan that only one round has found (MCM-81)":         {1, nil, nil},
 		"deletes an orphan that two rounds in a row have found (MCM-81)": {2, nil, []string{"port-20"}},
 		"keeps an orphan when the rounds that found it were separated by a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
@@ -220,7 +220,7 @@ func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a working Node whose Machine was deleted together with the CRD of Machines (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
-		"drains and deletes a server with a working Node when the server was created after the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
+		"drains the working Node of a server that was created after the CRD of Machines (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
 		"keeps a server whose Machine was never seen and whose Node was Ready five minutes ago (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a Node of the control plane": {func() Node {

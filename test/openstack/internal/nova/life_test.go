@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheOldestDeletedServersAreForgottenWhenThereAreTooMany(t *testing.T) {
+func TestNovaForgetsTheOldestDeletedServersWhenThereAreTooMany(t *testing.T) {
 	var svc Service
 	svc.servers.Put("living", &server{id: "living", state: active})
 	for i := range 2 * maxDeleted {
