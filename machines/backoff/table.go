@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -41,10 +42,19 @@ func WaitOf(e *v1alpha1.GroupBackoff) time.Duration {
 	return fault.GroupWait(fault.Class(e.Class), fault.Code(e.Code), e.Step)
 }
 
-// FailureFor returns the failure that drover reports for the named Machine while the Machine waits for the end of a back-off.
-func FailureFor(e *v1alpha1.GroupBackoff, machine string) *fault.Error {
-	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: e.MessageFor(machine)}
+// FailureFor returns the failure that drover reports for a Machine while the Machine waits for the end of a back-off. A Machine
+// whose own failure made the entry, and whose status has the complete message, keeps that message: the entry's may be cut.
+func FailureFor(e *v1alpha1.GroupBackoff, m *v1alpha1.Machine) *fault.Error {
+	message := e.MessageFor(m.Name)
+	if shown := ptr.Deref(m.Status.ErrorMessage, ""); e.Machine == m.Name && recorded(shown) == e.Message {
+		message = shown
+	}
+	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: message}
 }
+
+// recorded returns the text that a back-off entry holds of a failure's message: one line, cut to the length that the schema
+// allows.
+func recorded(message string) string { return fault.Cut(fault.Line(message), maxMessage) }
 
 // lastFailure returns when the last failure of a back-off entry occurred, rounded to seconds.
 func lastFailure(e *v1alpha1.GroupBackoff) time.Time { return e.Until.Add(-WaitOf(e)) }
@@ -104,7 +114,7 @@ func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now 
 func firstFailure(a Attempt, err *fault.Error, now time.Time) v1alpha1.GroupBackoff {
 	e := v1alpha1.GroupBackoff{
 		Class: string(err.Class), Flavor: a.Flavor, Zone: a.Zone, Code: string(err.Code),
-		Machine: a.Machine.Name, Message: fault.Cut(fault.Line(err.Message), maxMessage),
+		Machine: a.Machine.Name, Message: recorded(err.Message),
 		Since: new(metav1.NewTime(wholeSecond(now))), Step: 1, Revision: a.Revision, Server: a.Server,
 	}
 	if !fault.PolicyOf(err.Class).OpensBackoff {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -18,6 +19,10 @@ var (
 	quota = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
 	small = Attempt{Flavor: "small", Zone: "a", Revision: 3}
 )
+
+func machineNamed(name string) *v1alpha1.Machine {
+	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
 
 func failing(times int, a Attempt, err *fault.Error) (list []v1alpha1.GroupBackoff, last time.Time) {
 	last = noon
@@ -48,11 +53,11 @@ func TestAGroupWaitsAfterFailedCreationsOfServers(t *testing.T) {
 	t.Run("the message of a waiting Machine names the other Machine of its group that reported the failure (F-27)", func(t *testing.T) {
 		reporter := Attempt{Flavor: "small", Zone: "a", Machine: types.NamespacedName{Namespace: "ns", Name: "nodes-x"}}
 		list := withFailure(nil, reporter, fault.New(fault.Quota, fault.CodeQuotaExceeded, "creating server nodes-x: no more cores"), noon)
-		if got := FailureFor(&list[0], "nodes-x").Message; got != "creating server nodes-x: no more cores" {
+		if got := FailureFor(&list[0], machineNamed("nodes-x")).Message; got != "creating server nodes-x: no more cores" {
 			t.Errorf("FailureFor() of the reporter has the message %q, want its own", got)
 		}
 		want := "Machine nodes-x of the same group reported: creating server nodes-x: no more cores"
-		if got := FailureFor(&list[0], "nodes-y").Message; got != want {
+		if got := FailureFor(&list[0], machineNamed("nodes-y")).Message; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
@@ -60,6 +65,23 @@ func TestAGroupWaitsAfterFailedCreationsOfServers(t *testing.T) {
 		long := fault.New(fault.Quota, fault.CodeQuotaExceeded, "%s", strings.Repeat("ä", 2000))
 		if got := withFailure(nil, small, long, noon)[0].Message; len(got) > maxMessage || len(got) < maxMessage-4 || !utf8.ValidString(got) {
 			t.Errorf("the message has %d bytes, want %d at most and whole characters", len(got), maxMessage)
+		}
+	})
+	t.Run("the Machine that reported a failure keeps the complete message of its status, and others get the cut one (F-45)", func(t *testing.T) {
+		long := fault.New(fault.Quota, fault.CodeQuotaExceeded, "%s", "no more cores; "+strings.Repeat("ä", 2000))
+		reporter, other := machineNamed("nodes-x"), machineNamed("nodes-y")
+		reporter.Status.ErrorMessage, other.Status.ErrorMessage = &long.Message, &long.Message
+		list := withFailure(nil, Attempt{Flavor: "small", Zone: "a", Machine: types.NamespacedName{Namespace: "ns", Name: "nodes-x"}}, long, noon)
+		if got := FailureFor(&list[0], reporter).Message; got != long.Message {
+			t.Errorf("FailureFor() of the reporter has the message %q, want the complete one", got)
+		}
+		if got, want := FailureFor(&list[0], other).Message, list[0].MessageFor("nodes-y"); got != want {
+			t.Errorf("FailureFor() of another Machine has the message %q, want %q", got, want)
+		}
+		earlier := "no network found"
+		reporter.Status.ErrorMessage = &earlier
+		if got, want := FailureFor(&list[0], reporter).Message, list[0].Message; got != want {
+			t.Errorf("FailureFor() of the reporter with an earlier error in its status has the message %q, want %q", got, want)
 		}
 	})
 	t.Run("the wait is the cloud's Retry-After when that is longer than the computed wait", func(t *testing.T) {

@@ -167,6 +167,30 @@ func TestConditionServerReadyIsTrueForAReadyNodeEvenIfTheCloudsListShowsBUILD(t 
 	}
 }
 
+// The group's back-off holds at most 1024 bytes of the message.
+func TestALongErrorStaysCompleteInTheStatusDuringTheGroupsBackOff(t *testing.T) {
+	for owner, change := range map[string]func(*v1alpha1.Machine){"a deployment": deployed, "a set without a deployment": owned, "no set": nil} {
+		t.Run("of a Machine of "+owner+", and reconciles during the back-off write nothing and emit no Event (F-45)", func(t *testing.T) {
+			b := newBench(t, change)
+			long := "the flavor is unknown; " + strings.Repeat("ä", 2000) + "; use another one"
+			b.cloud.full = fault.New(fault.Invalid, fault.CodeFlavorNotFound, "%s", long)
+			b.pass()
+			before := b.read()
+			if ptr.Deref(before.Status.ErrorMessage, "") != long {
+				t.Fatalf("after the failure the message is %q", ptr.Deref(before.Status.ErrorMessage, ""))
+			}
+			_ = b.events()
+			b.passes(5)
+			if after := b.read(); after.ResourceVersion != before.ResourceVersion {
+				t.Errorf("the reconciles during the back-off wrote the Machine (-before +after):\n%s", cmp.Diff(before.Status, after.Status))
+			}
+			if events := b.events(); events != "" {
+				t.Errorf("the reconciles during the back-off emitted %s", events)
+			}
+		})
+	}
+}
+
 func TestAMachineThatWaitsForDroversOtherCloudCallsIsNotShownAsFailed(t *testing.T) {
 	b := born(t)
 	b.cloud.queued = inLine()

@@ -204,7 +204,7 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 		s.Failure = r.machines.Unwritten(s.Machine)
 		s.RequeueWithin(max(r.machines.Until(s.Machine, now).Sub(now), time.Second))
 	case lifecycle.ReasonGroupBackoff:
-		s.Failure = backoff.FailureFor(s.Policy.Permission.Backoff, s.Machine.Name)
+		s.Failure = backoff.FailureFor(s.Policy.Permission.Backoff, s.Machine)
 		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), time.Second))
 	case lifecycle.ReasonJoinsFail:
 		s.Detail = "at least half of the group's last servers did not become nodes, so one server at a time is tried"
