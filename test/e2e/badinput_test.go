@@ -21,7 +21,10 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-const goodGroup = "good"
+const (
+	goodGroup          = "good"
+	wrongPasswordGroup = "wrong-password"
+)
 
 var badGroups = []badGroup{
 	{
@@ -37,7 +40,7 @@ var badGroups = []badGroup{
 		condition: v1alpha1.ConditionTemplateResolved, reason: "InvalidSpec", says: []string{"cloudProviderSpec.flavour", "did you mean flavor"},
 	},
 	{
-		name: "wrong-password", old: "region: dbl", replicas: "1", listed: true, onMachine: true,
+		name: wrongPasswordGroup, old: "region: dbl", replicas: "1", listed: true, onMachine: true,
 		new:       "region: dbl\n            username: drover\n            password: wrong\n            domainName: Default\n            projectName: metakube",
 		condition: v1alpha1.ConditionTemplateResolved, reason: "Unauthorized",
 		says: []string{"cloudProviderSpec.password", "signing in at", "401"},
@@ -215,7 +218,7 @@ func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 		t.Fatal(err)
 	}
 	kubectl("delete", "machinedeployments,machinesets,machines", "--all", "--wait=false")
-	kubectl("annotate", "machines", "--selector=group=password", v1alpha1.AnnotationForceDelete+"=true")
+	kubectl("annotate", "machines", "--selector=group="+wrongPasswordGroup, v1alpha1.AnnotationForceDelete+"=true")
 	eventually(t, func(ctx context.Context) (string, error) {
 		var machines v1alpha1.MachineList
 		if err := s.Client.List(ctx, &machines); err != nil {
