@@ -145,11 +145,7 @@ func (r *rooms) single(t *testing.T, _ *v1alpha1.MachineDeployment) {
 }
 
 func (r *rooms) unknown(t *testing.T, _ *v1alpha1.MachineDeployment) {
-	// The annotation force-delete saves a minute when the Machine is deleted. Without it, the OpenStack driver, which handles
-	// Machines of unknown clouds, would not conclude so soon after its start that no server exists.
-	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: metav1.NamespaceSystem, Name: "unknown", Annotations: map[string]string{v1alpha1.AnnotationForceDelete: "true"},
-	}, Spec: specOf("small")}
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "unknown"}, Spec: specOf("small")}
 	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"aws","operatingSystem":"ubuntu"}`)}
 	must(t, r.client.Create(t.Context(), m))
 	const want = "cloudProvider aws is not supported by drover; supported: openstack, memory"

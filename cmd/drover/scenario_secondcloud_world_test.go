@@ -138,10 +138,14 @@ func (r *rooms) ready(ctx context.Context, name string) error {
 	})
 }
 
+// patience is how long the test waits for a state. The OpenStack driver handles Machines of unknown clouds. It does not conclude in
+// the first minute after its start that no server of such a Machine exists, so the deletion of one takes about a minute.
+const patience = 2 * time.Minute
+
 // until waits until ok returns true.
 func (r *rooms) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return ok(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return ok(), nil })
 	if err != nil {
 		var machines v1alpha1.MachineList
 		_ = r.client.List(context.Background(), &machines)
