@@ -34,7 +34,7 @@ func unseen(t *testing.T) (*bench, *pools.Pool, *corev1.Node) {
 	return b, p, n
 }
 
-func TestDeleteNodesOfAPlaceholderReadsTheNodeThatTheCacheLacks(t *testing.T) {
+func TestDeleteNodesOfAPlaceholderReadsTheNodeFromTheAPIServer(t *testing.T) {
 	remove := func(b *bench, p *pools.Pool) error {
 		return b.groups.DeleteNodes(b.t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")})
 	}
@@ -43,7 +43,7 @@ func TestDeleteNodesOfAPlaceholderReadsTheNodeThatTheCacheLacks(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("removes the placeholder's Machine when a user has deleted the Machine's Node from the API", func(t *testing.T) {
+	t.Run("removes the placeholder's Machine when the API server has no Node either, because a user deleted it", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)

@@ -125,7 +125,7 @@ func TestRecordedJoinsAreKeptWhenLeadersOfThePreviousAndOfThisReleaseAlternate(t
 func TestTheOutcomesOfJoinsAreReadFromOneOfTwoStatusFields(t *testing.T) {
 	typed := []v1alpha1.JoinOutcome{v1alpha1.JoinSucceeded, v1alpha1.JoinFailed}
 	for _, tt := range []struct{ name, letters, want string }{
-		{"the new field joinOutcomes is read when the old field recentJoins is empty, as a later release leaves it", "", "jf"},
+		{"the new field joinOutcomes is read when the old field recentJoins is empty, because later releases of drover no longer write the old one", "", "jf"},
 		{"the old field recentJoins is read when the two differ, because an older release writes only that field", "ff", "ff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

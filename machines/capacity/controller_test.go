@@ -281,7 +281,7 @@ func TestTheNodeTemplateIsKeptDuringACloudOutageUnlessTheMachineTemplateChanges(
 	})
 }
 
-func TestASetWithoutADeploymentHasANodeTemplate(t *testing.T) {
+func TestTheNodeTemplateForTheAutoscalerIsAlsoComputedForABareSet(t *testing.T) {
 	s := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bare"}}
 	s.Spec.Template = deployment().Spec.Template
 	got, err := rules.template(ofSet(s), cloud.Shape{Flavor: "m1.small", CPU: resource.MustParse("2"), Memory: resource.MustParse("4Gi")}, nil)

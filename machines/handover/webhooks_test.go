@@ -39,25 +39,25 @@ var (
 	}
 )
 
-func TestWhichAdmissionWebhooksAreDead(t *testing.T) {
+func TestWhichAdmissionWebhooksHaveNobodyToAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects []client.Object
 		found   int
 		why     string
 	}{
-		"a webhook whose Service does not exist is dead":  {[]client.Object{hook()}, 1, "does not exist"},
-		"a webhook whose Service has no endpoint is dead": {[]client.Object{hook(), service}, 1, "no ready endpoint"},
-		"a webhook whose endpoints are not ready is dead": {[]client.Object{hook(), service, endpoints(false)}, 1, "no ready endpoint"},
-		"a webhook with a ready endpoint is not dead":     {[]client.Object{hook(), service, endpoints(true)}, 1, ""},
-		"a webhook with a URL instead of a Service is not dead": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
+		"a webhook is reported when its Service does not exist":                 {[]client.Object{hook()}, 1, "does not exist"},
+		"a webhook is reported when its Service has no endpoint":                {[]client.Object{hook(), service}, 1, "no ready endpoint"},
+		"a webhook is reported when the endpoints of its Service are not ready": {[]client.Object{hook(), service, endpoints(false)}, 1, "no ready endpoint"},
+		"a webhook whose Service has a ready endpoint is not reported":          {[]client.Object{hook(), service, endpoints(true)}, 1, ""},
+		"a webhook with a URL instead of a Service is not reported": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://x")}
 		})}, 1, ""},
-		"a webhook for another API group than drover's is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
-		"a webhook for all API groups and resources is dead when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
+		"a webhook for another API group than drover's is not reported": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
+		"a webhook for all API groups and resources is reported when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*"}
 		})}, 1, "does not exist"},
-		"a webhook only for objects of kind Cluster in drover's API group is ignored":                                   {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
-		"a webhook without a failure policy is treated as with policy Fail: it is dead when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
+		"a webhook only for objects of kind Cluster in drover's API group is not reported":                         {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
+		"a webhook without a failure policy is reported like one with policy Fail when its Service does not exist": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()

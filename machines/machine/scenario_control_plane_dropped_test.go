@@ -54,7 +54,7 @@ func (w *world) testReplaced(t *testing.T) {
 			t.Errorf("status %+v, before %+v", m.Status, before.Status)
 		}
 	})
-	inOrder(t, "during its deletion, and leaves nothing behind (F-5)", func(t *testing.T) {
+	inOrder(t, "when it is being deleted, and its deletion then leaves no server or port in the cloud (F-5)", func(t *testing.T) {
 		w.cloud.change(m.UID, func(s *fakeServer) { s.slow = true })
 		w.must(w.client.Delete(w.ctx, m))
 		w.until(m, "the deletion of its server is requested", func(*v1alpha1.Machine) bool { return w.cloud.count("DeleteServer replaced") > 0 })

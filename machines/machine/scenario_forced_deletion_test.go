@@ -119,10 +119,13 @@ var cloudFailures = map[string]func(b *bench) error{
 var both = map[string]bool{"": false, " and the kubelet does not answer": true}
 
 func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
-	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
+	for call, request := range map[string]string{
+		"Instance": "the sign-in", "Observe": "the read of the server", "DeleteServer": "the deletion of the server",
+		"Release": "the deletion of its ports and floating IP",
+	} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes, and an Event lists what may be left, when the cloud call "+call+" "+name+node+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes, and an Event lists what may be left, when "+request+" "+name+node+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {

@@ -65,7 +65,7 @@ func TestWhichMachineReplacesADrainingMachine(t *testing.T) {
 		{name: "the replacement is a newer Machine, and not a Machine that is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "a draining Machine in spec.removals has no replacement", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
 		{name: "two draining Machines have two replacements", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
-		{name: "two draining Machines have one replacement when only one Machine is new enough", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
+		{name: "two draining Machines have one replacement when only one Machine was created after their deletion began", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := settled(shape{int32(len(c.ages)), "1", "0"})

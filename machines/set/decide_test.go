@@ -60,15 +60,15 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 	}
 }
 
-func TestASurplusIsDeletedOnceTheCacheShowsAllCreatedMachines(t *testing.T) {
+func TestAfterAScaleDownTheSetDeletesMachinesOnceTheCacheShowsAllThatItCreated(t *testing.T) {
 	shown := []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}
 	for name, tt := range map[string]struct {
 		unseen   int
 		machines []*v1alpha1.Machine
 		remove   []string
 	}{
-		"no Machine is deleted while the cache does not show a created Machine":      {1, shown, nil},
-		"the created Machine, which has no Node, is deleted once the cache shows it": {0, append(slices.Clone(shown), machine("new", -1)), []string{"new"}},
+		"no Machine is deleted while the cache does not show a Machine that the set has created": {1, shown, nil},
+		"the newest Machine, which has no Node, is deleted once the cache shows it":              {0, append(slices.Clone(shown), machine("new", -1)), []string{"new"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := testSet(2)
@@ -97,14 +97,14 @@ func TestASizeThatAClientRemovedFromTheSpecIsRestoredAsTheNumberOfMachines(t *te
 
 func TestHowManyMachinesASetCreatesWhenItHasReleasedOthers(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"a new set creates all its Machines (MCM-35)":                                                                             {100, 100, 0, 100},
-		"a set of size 100 that has released 100 Machines creates 100 new ones (MCM-35)":                                          {100, 100, 100, 100},
-		"a set of size 1 that has released 11 Machines, one below the runaway limit, creates its missing Machine (MCM-35)":        {1, 1, 11, 1},
-		"a set of size 1 that has released 12 Machines, as many as the runaway limit, creates none (MCM-35)":                      {1, 1, 12, 0},
-		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":                   {1, 1, 50, 0},
-		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                       {20, 20, 45, 5},
-		"a set of size 1 that has released three Machines creates its missing Machine (MCM-35)":                                   {1, 1, 3, 1},
-		"a set creates its missing Machines when its living and released Machines then number exactly the runaway limit (MCM-35)": {2, 10, 20, 2},
+		"a new set creates all its Machines (MCM-35)":                                                                               {100, 100, 0, 100},
+		"a set of size 100 that has released 100 Machines creates 100 new ones (MCM-35)":                                            {100, 100, 100, 100},
+		"a set of size 1 that has released 11 Machines, one below the runaway limit, creates its missing Machine (MCM-35)":          {1, 1, 11, 1},
+		"a set of size 1 that has released 12 Machines, as many as the runaway limit, creates none (MCM-35)":                        {1, 1, 12, 0},
+		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":                     {1, 1, 50, 0},
+		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                         {20, 20, 45, 5},
+		"a set of size 1 that has released three Machines creates its missing Machine (MCM-35)":                                     {1, 1, 3, 1},
+		"a set creates its missing Machines when they bring its living and released Machines exactly to the runaway limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)

@@ -96,7 +96,7 @@ func TestOneNodeIsRequestedForEachPodDuringSlowStarts(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("with the random seed %d, the group's size never exceeds the largest number of pods (F-47, F-48)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("with the random seed %d, the group never has more replicas than the largest number of pods at one time (F-47, F-48)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.slowStarts(rand.New(rand.NewPCG(seed, 13))) })
 		})
 	}

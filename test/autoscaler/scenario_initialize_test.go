@@ -19,7 +19,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 			})
 		})
 	}
-	t.Run("the autoscaler requests nodes twice when the startup taint is removed before the node is initialized (F-47)", func(t *testing.T) {
+	t.Run("known limit: the autoscaler requests nodes twice when the startup taint is removed before the node is initialized (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.startsEarly = true
 			p := withThreeBusyNodes(w, pool{})

@@ -70,7 +70,7 @@ func (c crashes) test(t *testing.T) {
 		}
 		if *crash == i || *crash < 0 && due {
 			when := map[bool]string{false: "before", true: "after"}[p.After]
-			t.Run(fmt.Sprintf("drover recovers from a fault %s call number %d of %s (-crash=%d)", when, p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
+			t.Run(fmt.Sprintf("drover recovers from a fault %s call number %d of %s (repeat with -crash=%d)", when, p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (w watches) test(t *testing.T) {
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("drover recovers when the watch of %s is disturbed at change number %d of the run: %s (-watch=%d)", kind, at+1, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
+					t.Run(fmt.Sprintf("drover recovers when the watch of %s is disturbed after change number %d of the run: %s (repeat with -watch=%d)", kind, at+1, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}

@@ -56,21 +56,21 @@ func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"the fact Named is false when the Machine has no provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"the fact Named is true when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
-		{"the fact HadServer is true when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"the fact HadServer is true when the Machine's provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"the fact HadServer is false when the Machine's status records a project and no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
-		{"the fact HadServer is true when the Machine's status records a server", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"the fact Placed is true when the Machine's status records the project that the cloud reports", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
-		{"the fact Placed is false when the Machine's status records another project than the cloud reports", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
-		{"the fact Placed is true when neither the Machine's status nor the cloud reports a project", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
-		{"the fact Mismatched is false when the provider ID names the Machine's own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"the fact Mismatched is true when the provider ID does not name the Machine's own server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
-		{"the fact Mismatched becomes false once the provider ID names the Machine's own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"the fact Reregistered is false while the Node has the UID in the Machine's status", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
-		{"the fact Reregistered is true when the Node has another UID than the one in the Machine's status", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
-		{"the fact Reregistered is false when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the Machine counts as unnamed when it has no provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"the Machine counts as named when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"the Machine counts as having had a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the Machine counts as having had a server when its provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the Machine does not count as having had a server when its status records a project and no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
+		{"the Machine counts as having had a server when its status records one", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the project counts as recorded when the Machine's status names the project that the cloud reports", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
+		{"the project does not count as recorded when the Machine's status names another project than the cloud reports", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
+		{"the project counts as recorded when neither the Machine's status nor the cloud names one, as there is nothing to record", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"the provider ID matches when it names the Machine's own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"the provider ID does not match when it names another server than the Machine's own", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
+		{"the provider ID matches again once it names the Machine's own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"the Node is not registered again while it has the UID in the Machine's status", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the Node is registered again when it has another UID than the one in the Machine's status", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
+		{"the Node is not registered again when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen

@@ -116,7 +116,7 @@ func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference + time.Second) }},
 		{"matches a Node that is older than its server by no more than the allowed clock difference", ownServer, nodeNamed("m", own, ""), true, "",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference) }},
-		{"matches a Node that is older than the Machine when machine-controller has set the Machine's owner label", ownServer, nodeNamed("m", own, "u", registeredAfter(-time.Hour)), true, "", nil},
+		{"matches a Node older than the Machine if machine-controller labelled the Node with the UID of the Machine", ownServer, nodeNamed("m", own, "u", registeredAfter(-time.Hour)), true, "", nil},
 		{"matches a Node that is older than the Machine when the Machine adopts the Node's server", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Hour)), true, "",
 			func(s *Matcher) { s.Adopted = true }},
 	}

@@ -46,7 +46,7 @@ func TestAGroupIsFrozenOnlyWhenItsMachinesReachTheLimit(t *testing.T) {
 		"is frozen at the limit for the default surge of 1 when the deployment has no strategy (MCM-75)":                         {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
 		"is not frozen below the limit for an invalid maxSurge, which counts as 100 % of the size (MCM-75)":                      {size: 5, living: 11, change: surge("many")},
 		"is frozen at the limit for an invalid maxSurge, which counts as 100 % of the size (MCM-75)":                             {size: 5, living: 12, change: surge("many"), want: true},
-		"is frozen at the limit for status.lastReplicas when spec.replicas is missing (MCM-75)":                                  {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
+		"is frozen when spec.replicas is missing and the Machines reach the limit for the size in status.lastReplicas (MCM-75)":  {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
 		"is not frozen when spec.replicas and status.lastReplicas are missing (MCM-75)":                                          {size: 5, living: 100, change: sizeless(nil)},
 		"stays frozen when spec.replicas and status.lastReplicas are missing (MCM-75)":                                           {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
 		"is not frozen with a negative size (MCM-75)":                                                                            {size: -1, living: 100},

@@ -24,32 +24,32 @@ const (
 
 func cloudFailures() []Failure {
 	once := []Failure{
-		{Name: "refused", answer: refuse},
-		{Name: "reset before it was carried out", answer: reset},
-		{Name: "carried out, answer lost", answer: carriedOut(reset)},
-		{Name: "a proxy's 404 page", answer: htmlPage(http.StatusNotFound)},
-		{Name: "a proxy's 502 page", answer: htmlPage(http.StatusBadGateway)},
-		{Name: "carried out, a proxy's 502 page", answer: carriedOut(htmlPage(http.StatusBadGateway))},
-		{Name: "500 without a reason", answer: reply(http.StatusInternalServerError, "")},
-		{Name: "409", answer: cloudError(http.StatusConflict)},
-		{Name: "429 for 3 s", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "3")},
-		{Name: "429 until a date", answer: until(90 * time.Second), Rest: 90 * time.Second},
-		{Name: "429 for a day", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "86400"), Rest: most},
-		{Name: "body cut off", answer: edited(broken), fits: answersWithBody},
-		{Name: "body too long", answer: edited(endless), fits: answersWithBody},
-		{Name: "body not JSON", answer: carriedOut(reply(http.StatusOK, "<html>Please sign in</html>", "Content-Type", "text/html")), fits: answersWithBody},
-		{Name: "hangs", answer: hang, Rest: time.Minute},
-		{Name: "401 once", answer: cloudError(http.StatusUnauthorized)},
+		{Name: "is refused a connection", answer: refuse},
+		{Name: "is reset before it is carried out", answer: reset},
+		{Name: "is carried out and its answer is lost", answer: carriedOut(reset)},
+		{Name: "is answered with a proxy's 404 page", answer: htmlPage(http.StatusNotFound)},
+		{Name: "is answered with a proxy's 502 page", answer: htmlPage(http.StatusBadGateway)},
+		{Name: "is carried out and answered with a proxy's 502 page", answer: carriedOut(htmlPage(http.StatusBadGateway))},
+		{Name: "is answered with 500 and no reason", answer: reply(http.StatusInternalServerError, "")},
+		{Name: "is answered with 409", answer: cloudError(http.StatusConflict)},
+		{Name: "is answered with 429 and a Retry-After of 3 s", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "3")},
+		{Name: "is answered with 429 and a date in Retry-After", answer: until(90 * time.Second), Rest: 90 * time.Second},
+		{Name: "is answered with 429 and a Retry-After of a day", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "86400"), Rest: most},
+		{Name: "is answered with a body that is cut off", answer: edited(broken), fits: answersWithBody},
+		{Name: "is answered with a body that never ends", answer: edited(endless), fits: answersWithBody},
+		{Name: "is answered with a body that is not JSON", answer: carriedOut(reply(http.StatusOK, "<html>Please sign in</html>", "Content-Type", "text/html")), fits: answersWithBody},
+		{Name: "gets no answer", answer: hang, Rest: time.Minute},
+		{Name: "is answered with 401 once", answer: cloudError(http.StatusUnauthorized)},
 	}
 	lasting := []Failure{
-		{Name: "401 for good", answer: cloudError(http.StatusUnauthorized), scope: wholeCloud, Cause: `HTTP 401`},
-		{Name: "the service refuses for good", answer: refuse, scope: sameService, Cause: `connection refused`},
-		{Name: "a proxy's 404 page for good", answer: htmlPage(http.StatusNotFound), Cause: `the answer \(text/html\) is not one of OpenStack.s.* \(HTTP 404\)|shows no microversions`},
-		{Name: "500 for good", answer: reply(http.StatusInternalServerError, ""), Cause: `HTTP 500`},
-		{Name: "409 for good", answer: cloudError(http.StatusConflict), Cause: `HTTP 409`},
-		{Name: "hangs for good", answer: hang, scope: wholeCloud, Cause: `no answer in time`},
-		{Name: "429 for good", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "86400"), scope: wholeCloud},
-		{Name: "the volume never goes", answer: reply(http.StatusOK, `{"volume":{"status":"deleting","attachments":[]}}`, "Content-Type", jsonType), fits: readsVolume, Cause: `volume \S+ is "deleting"`},
+		{Name: "and all later calls to the cloud are answered with 401", answer: cloudError(http.StatusUnauthorized), scope: wholeCloud, Cause: `HTTP 401`},
+		{Name: "and all later calls to the same service are refused a connection", answer: refuse, scope: sameService, Cause: `connection refused`},
+		{Name: "is answered with a proxy's 404 page each time", answer: htmlPage(http.StatusNotFound), Cause: `the answer \(text/html\) is not one of OpenStack.s.* \(HTTP 404\)|shows no microversions`},
+		{Name: "is answered with 500 each time", answer: reply(http.StatusInternalServerError, ""), Cause: `HTTP 500`},
+		{Name: "is answered with 409 each time", answer: cloudError(http.StatusConflict), Cause: `HTTP 409`},
+		{Name: "and all later calls to the cloud get no answer", answer: hang, scope: wholeCloud, Cause: `no answer in time`},
+		{Name: "and all later calls to the cloud are answered with 429", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "86400"), scope: wholeCloud},
+		{Name: "shows each time that the volume is still being deleted", answer: reply(http.StatusOK, `{"volume":{"status":"deleting","attachments":[]}}`, "Content-Type", jsonType), fits: readsVolume, Cause: `volume \S+ is "deleting"`},
 	}
 	for i := range lasting {
 		lasting[i].Lasting = true
@@ -59,23 +59,23 @@ func cloudFailures() []Failure {
 
 func kubeFailures() []Failure {
 	once := []Failure{
-		{Name: "refused", answer: refuse},
-		{Name: "reset before it was carried out", answer: reset, fits: takesTurns},
-		{Name: "carried out, answer lost", answer: carriedOut(reset), fits: writes},
-		{Name: "409", answer: kubeError(http.StatusConflict, "Conflict"), fits: writes},
-		{Name: "429 for 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5"), fits: takesTurns},
-		{Name: "500", answer: kubeError(http.StatusInternalServerError, "InternalError")},
-		{Name: "500 without a reason", answer: kubeError(http.StatusInternalServerError, "")},
-		{Name: "503", answer: kubeError(http.StatusServiceUnavailable, "ServiceUnavailable")},
-		{Name: "carried out, 504", answer: carriedOut(kubeError(http.StatusGatewayTimeout, "Timeout")), fits: writes},
-		{Name: "403 once", answer: kubeError(http.StatusForbidden, "Forbidden")},
-		{Name: "404 once", answer: kubeError(http.StatusNotFound, "NotFound"), fits: mayBeUnserved},
-		{Name: "hangs", answer: pinged, Rest: time.Minute, fits: takesTurns},
+		{Name: "is refused a connection", answer: refuse},
+		{Name: "is reset before it is carried out", answer: reset, fits: takesTurns},
+		{Name: "is carried out and its answer is lost", answer: carriedOut(reset), fits: writes},
+		{Name: "is answered with 409", answer: kubeError(http.StatusConflict, "Conflict"), fits: writes},
+		{Name: "is answered with 429 and a Retry-After of 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5"), fits: takesTurns},
+		{Name: "is answered with 500", answer: kubeError(http.StatusInternalServerError, "InternalError")},
+		{Name: "is answered with 500 and no reason", answer: kubeError(http.StatusInternalServerError, "")},
+		{Name: "is answered with 503", answer: kubeError(http.StatusServiceUnavailable, "ServiceUnavailable")},
+		{Name: "is carried out and answered with 504", answer: carriedOut(kubeError(http.StatusGatewayTimeout, "Timeout")), fits: writes},
+		{Name: "is answered with 403 once", answer: kubeError(http.StatusForbidden, "Forbidden")},
+		{Name: "is answered with 404 once", answer: kubeError(http.StatusNotFound, "NotFound"), fits: mayBeUnserved},
+		{Name: "gets no answer", answer: pinged, Rest: time.Minute, fits: takesTurns},
 	}
 	lasting := []Failure{
-		{Name: "403 for good", answer: kubeError(http.StatusForbidden, "Forbidden")},
-		{Name: "500 without a reason for good", answer: kubeError(http.StatusInternalServerError, "")},
-		{Name: "two budgets for good", answer: twoBudgets, fits: evicts, Cause: `more than one PodDisruptionBudget`},
+		{Name: "is answered with 403 each time", answer: kubeError(http.StatusForbidden, "Forbidden")},
+		{Name: "is answered with 500 and no reason each time", answer: kubeError(http.StatusInternalServerError, "")},
+		{Name: "is refused each time because two PodDisruptionBudgets select the pod", answer: twoBudgets, fits: evicts, Cause: `more than one PodDisruptionBudget`},
 	}
 	for i := range lasting {
 		lasting[i].Lasting = true
@@ -85,13 +85,13 @@ func kubeFailures() []Failure {
 
 func watchFailures() []Failure {
 	return fitting(calls.IsWatch, []Failure{
-		{Name: "refused", answer: refuse},
-		{Name: "410", answer: kubeError(http.StatusGone, "Expired")},
-		{Name: "429 for 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5")},
-		{Name: "500", answer: kubeError(http.StatusInternalServerError, "InternalError")},
-		{Name: "403 once", answer: kubeError(http.StatusForbidden, "Forbidden")},
-		{Name: "cut", answer: cut},
-		{Name: "hangs", answer: pinged, Rest: time.Minute},
+		{Name: "is refused a connection", answer: refuse},
+		{Name: "is answered with 410", answer: kubeError(http.StatusGone, "Expired")},
+		{Name: "is answered with 429 and a Retry-After of 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5")},
+		{Name: "is answered with 500", answer: kubeError(http.StatusInternalServerError, "InternalError")},
+		{Name: "is answered with 403 once", answer: kubeError(http.StatusForbidden, "Forbidden")},
+		{Name: "is cut off while it runs", answer: cut},
+		{Name: "gets no answer", answer: pinged, Rest: time.Minute},
 	})
 }
 

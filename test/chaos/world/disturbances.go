@@ -7,6 +7,7 @@ import (
 
 // Disturbance is a way in which the watches of one kind fail.
 type Disturbance struct {
+	// Name says, in a sentence about the watch, how it fails.
 	Name string
 	// Rest is how much longer than usual a run with this disturbance may take.
 	Rest time.Duration
@@ -43,27 +44,27 @@ var lastKinds = []string{"nodes", "machines", "machinesets", "machinedeployments
 // Disturbances returns all ways in which watches fail.
 func Disturbances() []Disturbance {
 	return []Disturbance{
-		late("late 1 s", time.Second),
-		late("late 30 s", 30*time.Second),
-		late("late 5 min", 5*time.Minute),
+		late("1 s", time.Second),
+		late("30 s", 30*time.Second),
+		late("5 minutes", 5*time.Minute),
 		{
-			Name: "30 s behind for good", Rest: 15 * time.Minute, Settle: gap, reach: time.Hour,
+			Name: "each of its events is delivered 30 s late until the run ends", Rest: 15 * time.Minute, Settle: gap, reach: time.Hour,
 			lag: only(func(time.Duration) time.Duration { return gap }),
 		},
-		{Name: "cut", Rest: again, Settle: again, reach: again, disturb: func(w *World, kind string) { w.Kube.CutWatches(kind) }},
+		{Name: "its connection is cut off", Rest: again, Settle: again, reach: again, disturb: func(w *World, kind string) { w.Kube.CutWatches(kind) }},
 		{
-			Name: "listed again after 30 s", Rest: gap + again, Settle: gap + again, reach: gap, after: gap,
+			Name: "it delivers nothing for 30 s, and its history is lost", Rest: gap + again, Settle: gap + again, reach: gap, after: gap,
 			lag:     only(func(written time.Duration) time.Duration { return gap + time.Second - written }),
 			disturb: func(w *World, kind string) { w.Kube.Forget(kind) },
 		},
-		{Name: "30 s ahead of the others", Rest: 2 * gap, Settle: 2 * gap, reach: gap, others: true, lag: ahead},
+		{Name: "the watches of all other kinds deliver their events at least 30 s late", Rest: 2 * gap, Settle: 2 * gap, reach: gap, others: true, lag: ahead},
 	}
 }
 
 // late returns a disturbance that lasts for d and delivers all its events at its end.
-func late(name string, d time.Duration) Disturbance {
+func late(length string, d time.Duration) Disturbance {
 	return Disturbance{
-		Name: name, Rest: d, Settle: d, reach: d,
+		Name: "its next events are delivered together after " + length, Rest: d, Settle: d, reach: d,
 		lag: only(func(written time.Duration) time.Duration { return d - written }),
 	}
 }

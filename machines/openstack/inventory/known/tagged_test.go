@@ -88,7 +88,7 @@ func TestListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
 }
 
 func TestMissingServerInTheListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
-	t.Run("the list omits a server that the cloud's list lacks, and shows the server's port as in use (MCM-81)", func(t *testing.T) {
+	t.Run("a server that Nova does not list is not in drover's list either, and its port is listed as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

@@ -216,7 +216,7 @@ func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 			return n
 		}(), nil, false, "has the provider ID aws:///i-1"},
 		"deletes a server whose Node is dead and never belonged to a Machine (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
-		"keeps a server with a working Node whose Machine this process never saw, as after CRDs were created again (MCM-82)": {ready(nodeOfMachine(9)),
+		"keeps a server with a working Node when this process never saw its Machine, for example because the CRDs were deleted and created again (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a working Node whose Machine was deleted together with the CRD of Machines (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
