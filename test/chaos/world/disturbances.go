@@ -7,7 +7,7 @@ import (
 
 // Disturbance is a way in which the watches of one kind fail.
 type Disturbance struct {
-	// Name says, in a sentence about the watch, how it fails.
+	// Name describes, in a sentence about the watch, how it fails.
 	Name string
 	// Rest is how much longer than usual a run with this disturbance may take.
 	Rest time.Duration
