@@ -80,7 +80,8 @@ type Object struct {
 	Labels          map[string]string
 	// Lenient is true for Machines that have, or had, a server: fields that cannot be read are then skipped instead of refused.
 	Lenient bool
-	// HasServer is true for a Machine with the ID of an OpenStack server. Its cloudProvider is not checked.
+	// HasServer is true for a Machine with the ID of an OpenStack server. A cloudProvider other than OpenStack is then only noted,
+	// instead of refused.
 	HasServer bool
 }
 
