@@ -125,7 +125,7 @@ func TestWhatGRPCCallsAboutGPUsReturn(t *testing.T) {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("GPULabel returns the value of --gpu-label, and drover concludes that an autoscaler has started (CA-C105)", func(t *testing.T) {
+	t.Run("GPULabel returns the value of --gpu-label, and counts as the start of an autoscaler, which calls it only when it starts (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)

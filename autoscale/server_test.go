@@ -277,8 +277,8 @@ func TestInvalidOptionsOfTheGRPCServerAreRefused(t *testing.T) {
 		want    string
 	}{
 		{"neither certificates nor --grpc-insecure", Options{}, "--grpc-cert"},
-		{"a certificate file but without a key file and a CA file", Options{Cert: cert}, "--grpc-client-ca"},
-		{"plaintext on a port of all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
+		{"a certificate file but neither a key file nor a CA file", Options{Cert: cert}, "--grpc-client-ca"},
+		{"plaintext on a port that is open on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
 		{"plaintext on an address that other machines can reach", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
 		{"both plaintext and certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
@@ -288,8 +288,8 @@ func TestInvalidOptionsOfTheGRPCServerAreRefused(t *testing.T) {
 		{"both self-signed certificates and plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
 		{"certificates but without a TCP port", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
 		{"names of allowed clients but without a TCP port", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
-		{"a unix socket, and a TCP port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
-		{"a unix socket, and plaintext on a TCP port of all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
+		{"a unix socket and an additional TCP port that has no certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
+		{"a unix socket and an additional plaintext TCP port that is open on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
 		t.Run("a gRPC server with "+tc.name+" is refused", func(t *testing.T) {
 			if _, err := New(tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {

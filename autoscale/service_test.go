@@ -205,8 +205,8 @@ func TestTheSizeOfAGRPCRequestIsLimited(t *testing.T) {
 	})
 }
 
-// FuzzNoRequestMakesACallPanic sends arbitrary bytes as the request of every method: no call may panic.
-func FuzzNoRequestMakesACallPanic(f *testing.F) {
+// FuzzArbitraryBytesAsAGRPCRequestCauseNoPanic sends arbitrary bytes as the request of every method: no call may panic.
+func FuzzArbitraryBytesAsAGRPCRequestCauseNoPanic(f *testing.F) {
 	f.Add(0, []byte{})
 	f.Add(1, []byte{0x0a, 0x05, 0x0a, 0x03, 'a', 'b', 'c'})
 	f.Add(9, []byte{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})

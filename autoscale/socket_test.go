@@ -154,7 +154,7 @@ func TestUnixSocketsThatTheGRPCServerRefuses(t *testing.T) {
 		"a socket path that is too long is refused":                                        "/" + strings.Repeat("a", longestSocket),
 		"a socket path with a colon is refused, because no autoscaler accepts such a path": "/run/a:b",
 		"a relative socket path is refused":                                                "drover.sock",
-		"an address list that ends with a comma after its only socket is refused":          "/run/drover/s,",
+		"a socket path in --grpc-address is refused when only a comma follows it":          "/run/drover/s,",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {
@@ -186,7 +186,7 @@ func TestAGRPCServerThatListensOnATCPPortAndAUnixSocket(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("package nodegroup is informed of new connections to the port and to the socket", func(t *testing.T) {
+	t.Run("package nodegroup reads the sizes of its groups again after each new connection to the port or the socket", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected", got)
 		}

@@ -79,7 +79,7 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	for _, o := range documents {
 		shipped[o.GetKind()+" "+o.GetName()] = true
 	}
-	t.Run("each object that the autoscaler's Deployment names is shipped, or a comment says that drover creates it (F-46)", func(t *testing.T) {
+	t.Run("each object that the autoscaler's Deployment uses is in its manifests, or their comments name it as created by drover (F-46)", func(t *testing.T) {
 		wanted := references(documents)
 		if len(wanted) < 3 {
 			t.Fatalf("only %v", wanted)

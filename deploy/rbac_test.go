@@ -106,12 +106,13 @@ func TestWhatTheRolesAllow(t *testing.T) {
 	}
 }
 
-// where returns the end of the name of a subtest: the namespace of the question.
+// where returns the end of the name of a subtest: the namespace of the question. It leaves out the namespace of a question about a
+// Namespace object, because such an object is in no namespace.
 func where(what, in string, may bool) string {
 	switch {
 	case what == "list secrets" && in == "", what == "list configmaps" && in == "":
 		return " in all namespaces"
-	case in == "":
+	case in == "", strings.HasPrefix(what, "get namespaces:"):
 		return ""
 	case in == "anywhere" && may:
 		return " in every namespace"

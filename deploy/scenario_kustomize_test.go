@@ -154,7 +154,7 @@ func decode(t *testing.T, file string, document int, into any) {
 }
 
 // The example Deployment must have exactly the flags in the file flags, and the cloud config in the file cloud-config.yaml.
-func TestTheAutoscalersManifestHasTheFlagsAndTheCloudConfigOfTheFilesBesideIt(t *testing.T) {
+func TestTheFlagsAndTheCloudConfigInTheAutoscalersDeploymentEqualThoseInTheirOwnFiles(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {
 		t.Fatal(err)

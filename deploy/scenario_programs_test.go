@@ -146,7 +146,7 @@ func TestMachineControllerCanCreateMachines(t *testing.T) {
 }
 
 // The shipped binding for machine-controller names machine-controller's ServiceAccount, and refers to the shipped role.
-func TestWhatTheShippedBindingForMachineControllerAllows(t *testing.T) {
+func TestWhatTheShippedClusterRoleBindingForMachineControllerAllows(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:machine-controller"
 	binding := read(t, "machine-controller/status.yaml")
 	create(t.Context(), t, admin, binding)
@@ -155,12 +155,12 @@ func TestWhatTheShippedBindingForMachineControllerAllows(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("the binding allows machine-controller to update machines/status (F-5)", func(t *testing.T) {
+	t.Run("it allows machine-controller to update machines/status (F-5)", func(t *testing.T) {
 		eventually(t, binding, func(*unstructured.Unstructured) bool {
 			return allowed(t, user, "update machines.cluster.k8s.io/status", "anywhere")
 		})
 	})
-	t.Run("other accounts may not update machines/status, and machine-controller may not update Machines (F-5)", func(t *testing.T) {
+	t.Run("it allows no other account to update machines/status, and does not allow machine-controller to update Machines (F-5)", func(t *testing.T) {
 		if allowed(t, "system:serviceaccount:kube-system:other", "update machines.cluster.k8s.io/status", "anywhere") ||
 			allowed(t, user, "update machines.cluster.k8s.io", "anywhere") {
 			t.Error("the binding allows too much")

@@ -30,7 +30,7 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"a template for the operating system flatcar is accepted", provider(`{operatingSystem: flatcar}`), ``},
 	{"a template with an empty operating system is accepted, because a Cluster may name the operating system", provider(`{operatingSystem: ""}`), ``},
 	{"a template for the unsupported operating system centos is refused (F-34)", provider(`{operatingSystem: centos}`), "operatingSystem is 'centos': drover writes user data for ubuntu and flatcar"},
-	{"the unsupported operating system centos is refused even when the key is written OperatingSystem (F-34)", provider(`{OperatingSystem: centos}`), "operatingSystem is 'centos'"},
+	{"the unsupported operating system centos is refused even when its key in the providerSpec is written OperatingSystem (F-34)", provider(`{OperatingSystem: centos}`), "operatingSystem is 'centos'"},
 	{"an unsupported operating system is accepted when the template has its own user data", provider(`{operatingSystem: centos, overwriteCloudConfig: "#cloud-config", sshPublicKeys: [notakey]}`), ``},
 	{"a template with valid SSH public keys is accepted", provider(`{sshPublicKeys: ["` + realKey + `", "no-pty ` + realKey + `", "ssh-rsa AAAAB3NzaC1yc2E=\n"]}`), ``},
 	{"a template with an empty list of SSH public keys is accepted", provider(`{sshPublicKeys: []}`), ``},
@@ -51,8 +51,8 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"an unsupported operating system in providerConfig is refused (F-34)", inSpec + `{providerSpec: null, providerConfig: {value: {cloudProvider: openstack, operatingSystem: centos}}}}}}`, "operatingSystem is 'centos'"},
 	{"an unsupported operating system is accepted in an object with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 	{"an unsupported operating system is accepted in an object with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"an unsupported operating system is accepted in a template with the label of another Machine controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"an unsupported operating system is accepted in an object with a controlling ownerReference", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system is accepted when the template's label machine.k8s.io/controller names another program", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"an unsupported operating system is accepted in an object with a controlling owner, because only the owner's template is checked", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 }
 
 func TestWhichTemplatesAndMachinesTheAdmissionPolicyAccepts(t *testing.T) {
@@ -70,7 +70,7 @@ func TestWhichTemplatesAndMachinesTheAdmissionPolicyAccepts(t *testing.T) {
 		{"a Machine with an empty kubelet version is refused (F-34)", "Machine", `{spec: {versions: {kubelet: ""}}}`, "spec.versions.kubelet is ''"},
 		{"a Machine with an unsupported operating system is refused (F-34)", "Machine", `{spec: {providerSpec: {value: {operatingSystem: centos}}}}`, "spec.providerSpec.value.operatingSystem is 'centos'"},
 		{"a Machine with an invalid value of a node label is refused (F-34)", "Machine", `{spec: {metadata: {labels: {a: b c}}}}`, "spec.metadata.labels has the value 'b c' for 'a'"},
-		{"a Machine with the label of another Machine controller is accepted even with an unsupported operating system", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
+		{"a Machine with an unsupported operating system is accepted when its label machine.k8s.io/controller names another program", "Machine", `{metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}`, ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodMachine), r.over)
@@ -83,7 +83,7 @@ func TestWhichTemplatesAndMachinesTheAdmissionPolicyAccepts(t *testing.T) {
 // wrong is a change that makes every checked part of a template invalid.
 const wrong = `{spec: {template: {spec: {versions: null, metadata: {labels: {a: b c, "k k": v}}, providerSpec: {value: {operatingSystem: centos, sshPublicKeys: [notakey]}}}}}}`
 
-func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
+func TestOnlyTheChangedPartsOfAStoredInvalidTemplateAreChecked(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		// The policy does not check objects with the label of another controller, so the object can be stored with its
 		// invalid template.
@@ -98,9 +98,9 @@ func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 			{"a change of the flavor is accepted (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
 			{"a correction of one invalid part is accepted although other parts stay invalid (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
 			{"a change to another unsupported operating system is refused (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
-			{"a valid new node label is refused while another, stored node label is invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
+			{"a new node label is refused, because all node labels are checked together and a stored one is invalid (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
 		} {
-			t.Run(kind+" with a stored invalid template: "+r.name, func(t *testing.T) {
+			t.Run(kind+": "+r.name, func(t *testing.T) {
 				expect(t, r.refusal, admin.Update(t.Context(), merge(t, o, r.over), client.DryRunAll))
 			})
 		}

@@ -37,7 +37,7 @@ func TestOneReplicaOfDroverRecordsWarningsAsEvents(t *testing.T) {
 			t.Errorf("the leader says %q", said)
 		}
 	})
-	t.Run("the replica that received unsuitable settings of the autoscaler records the Event about them", func(t *testing.T) {
+	t.Run("the Event about too short a provision time is recorded by the replica that the autoscaler calls, even if another one leads", func(t *testing.T) {
 		b := start(t, make(chan struct{}))
 		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *model.Settings) { s.ProvisionTime = time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())

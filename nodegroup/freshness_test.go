@@ -78,7 +78,7 @@ func TestOnlyCallsThatIncreaseAGroupNeedALeader(t *testing.T) {
 }
 
 func TestAnswersWhileAWatchIsBehind(t *testing.T) {
-	t.Run("Refresh and increases fail when a watch does not deliver drover's own write (CA-C13, CA-C113)", func(t *testing.T) {
+	t.Run("Refresh and increases fail when a watch has not delivered drover's own write in time (CA-C13, CA-C113)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		b := newBench(t, w)
@@ -90,7 +90,7 @@ func TestAnswersWhileAWatchIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("the size that drover has written is still returned when a watch event with an older size arrives (CA-C36)", func(t *testing.T) {
+		t.Run("a late watch event with an older size does not replace the size that drover has written (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -100,7 +100,7 @@ func TestAnswersWhileAWatchIsBehind(t *testing.T) {
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("Refresh fails until a watch has delivered another client's change (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh fails when a watch has not delivered another client's change in time (CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		m := p.Machine("a-1")
@@ -121,7 +121,7 @@ func TestAnswersWhileAWatchIsBehind(t *testing.T) {
 		b.clock.Step(time.Second)
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
-		t.Run("Refresh succeeds once the watch has delivered the change", func(t *testing.T) {
+		t.Run("Refresh succeeds again after the watch has delivered the change late", func(t *testing.T) {
 			b.frozen = false
 			b.catchUp()
 			b.probeOnce(t.Context())
@@ -237,7 +237,7 @@ func TestAFrozenGroup(t *testing.T) {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
-	t.Run("a frozen group keeps its size and renames placeholders when calls remove replicas without a Machine (CA-C72, CA-C84)", func(t *testing.T) {
+	t.Run("calls do not remove a replica whose Machine the freeze delays; its new placeholder restarts the autoscaler's timeout (CA-C72, CA-C84)", func(t *testing.T) {
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
@@ -348,7 +348,7 @@ func TestTheErrorOfAFailedMachineAfterDeleteNodes(t *testing.T) {
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("after DeleteNodes the error is hidden until the next failure, even if the group's minimum prevents the removal (CA-C69)", func(t *testing.T) {
+	t.Run("the autoscaler sees no error of a Machine that stays at the minimum size, until the group's next creation fails (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

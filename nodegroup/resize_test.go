@@ -171,7 +171,7 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 // errLost is the error of a write whose answer is lost.
 var errLost = errors.New("connection reset by peer")
 
-func TestAnIncreaseWhoseWriteFails(t *testing.T) {
+func TestAnIncreaseWhoseWriteFailsOrDoesNotBegin(t *testing.T) {
 	elapse := func(b *bench) (context.Context, func()) {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		go func() {
@@ -211,7 +211,7 @@ func TestAnIncreaseWhoseWriteFails(t *testing.T) {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
-	t.Run("an increase that waits for another call changes nothing when its client disconnects (CA-C12)", func(t *testing.T) {
+	t.Run("an increase changes nothing when its client disconnects while it waits for another call for the same group (CA-C12)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)

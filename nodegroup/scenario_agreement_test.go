@@ -201,7 +201,7 @@ func TestDecreaseTargetSizeAtTheMinimumAndInAFrozenGroup(t *testing.T) {
 			t.Error(wrong)
 		}
 	})
-	t.Run("a decrease does not change the size of a frozen group, which creates no replacements (CA-C87)", func(t *testing.T) {
+	t.Run("a decrease does not remove replicas without a Machine from a frozen group, because the freeze delays their Machines (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		})
@@ -254,7 +254,7 @@ func TestReadsDoNotWaitForChanges(t *testing.T) {
 		b.clock.Step(listingAge)
 		g.List()
 	}()
-	t.Run("every read of the autoscaler is answered from memory while a write to and a read of the API server are under way (CA-C110)", func(t *testing.T) {
+	t.Run("the autoscaler's read calls are answered from memory while drover waits for a write and a read at the API server (CA-C110)", func(t *testing.T) {
 		select {
 		case <-read:
 		case <-time.After(10 * time.Second):

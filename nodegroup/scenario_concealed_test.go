@@ -55,7 +55,7 @@ func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 		{"a node is shown as registered once its Machine has the condition Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
 		{"a node stays shown as registered when it becomes NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
 		{"a node stays shown as registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
-		{"a node is shown as registered while its Machine's status has no phase", withOption, func(*v1alpha1.Machine) {}, true},
+		{"a node is shown as registered when its Machine's status has no phase, because drover has not reconciled the Machine yet", withOption, func(*v1alpha1.Machine) {}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -103,7 +103,7 @@ func TestWhenANodeIsShownToTheAutoscalerAsRegistered(t *testing.T) {
 	})
 }
 
-func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
+func TestDeleteNodesOfNodesThatTheAutoscalerConsidersUnregistered(t *testing.T) {
 	setUp := func(t *testing.T, low int32) (*bench, *pools.Pool) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, low, 5)
@@ -129,7 +129,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 3)
 	})
-	t.Run("the call is refused when a node has started meanwhile and its Machine is Running, even before the watch shows that", func(t *testing.T) {
+	t.Run("the call is refused when a node's Machine is Running by now, even if drover's watch still shows the phase Joined", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		m := &v1alpha1.Machine{}
@@ -143,7 +143,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("the call is refused when a node has started meanwhile and accepts pods, even before its Machine's status shows that", func(t *testing.T) {
+	t.Run("the call is refused when a node can run pods by now, even if its Machine's status still has the phase Joined", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		n := &corev1.Node{}
@@ -167,7 +167,7 @@ func TestDeleteNodesOfNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 3)
 	})
-	t.Run("the call is refused in a group without autoscaling options, because its nodes are shown as registered at once", func(t *testing.T) {
+	t.Run("the call is refused in a group without autoscaling options, where drover shows a node as registered before it is Ready", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -190,10 +190,10 @@ func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
 	})
 }
 
-func TestARolloutHidesTheNewNodeUntilItHasStarted(t *testing.T) {
+func TestARolloutHidesTheNewNodeFromTheAutoscalerBeforeTheNodeIsReady(t *testing.T) {
 	for name, options := range map[string]func(*pools.Pool){
-		"without autoscaling options, the new node is hidden until it has started, and the old nodes stay visible (F-47)": func(*pools.Pool) {},
-		"with autoscaling options, the new node is hidden until it has started, and the old nodes stay visible (F-48)":    withOption,
+		"in a group without autoscaling options, the autoscaler sees the old nodes, and not the new node that is not Ready (F-47)": func(*pools.Pool) {},
+		"in a group with an autoscaling option, the autoscaler sees the old nodes, and not the new node that is not Ready (F-48)":  withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

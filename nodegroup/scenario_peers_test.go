@@ -84,7 +84,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("a call for a failed Machine succeeds when the size is the minimum, and the Machine stays (MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("at the minimum size, a call for a failed Machine succeeds, but keeps the Machine because drover tries its creation again (MCM-89, CAPI-7)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "no host"))
@@ -281,7 +281,7 @@ func TestGroupsWhoseNamesBeginWithTheSameText(t *testing.T) {
 }
 
 func TestDeleteNodesAndIncreaseSizeOfOneGroup(t *testing.T) {
-	t.Run("the Machine that DeleteNodes names is removed although the group grows, and a placeholder represents the new one (MCM-97)", func(t *testing.T) {
+	t.Run("when IncreaseSize follows DeleteNodes, the named Machine is still removed, and a placeholder represents the added replica (MCM-97)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		_, n := p.Node("a-1")
@@ -314,7 +314,7 @@ func TestOptionsFromAnnotationsAndFromTheAutoscalersFlags(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("an Event reports a provision time below drover's join timeout, and repeated removals of one Machine lower the size once (MCM-100)", func(t *testing.T) {
+	t.Run("an Event warns when the autoscaler's provision time is too short, and repeated removals of a late Machine lower the size once (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")

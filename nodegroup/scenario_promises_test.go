@@ -262,7 +262,7 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 			second.loop(t, 5)
 		}
 		b.expect(p, 5)
-		t.Run("with --restart-guard the autoscaler requests no node for further pods until the upcoming nodes have started", func(t *testing.T) {
+		t.Run("the guard also refuses a node for one more pod until both upcoming nodes have started", func(t *testing.T) {
 			second.loop(t, 6)
 			arrive(b, p, "a-4")
 			second.loop(t, 6)

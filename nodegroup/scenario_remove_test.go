@@ -71,30 +71,30 @@ var deleteCalls = []call{
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
 	{name: "a node whose Machine a user is deleting is listed for removal, so that the Machine is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
-	{name: "when the size is the minimum, a Machine that a user is deleting is replaced even after a call for its node (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
+	{name: "a call for a node whose Machine a user is deleting does not lower the size below the minimum, so the Machine is replaced (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
 	{name: "a call for a node whose Machine a user is deleting removes no other node when the replacement has registered (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "a call for two nodes whose Machines a user is deleting also removes a replacement without a node (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
+	{name: "a call for two nodes whose Machines a user is deleting removes their one replacement without a node, and no working node (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			pools.Deleting(machineNamed(p, "a-3"))
 			p.Machine("a-4")
 		})},
-	{name: "a Machine that exceeds the size and never joined is removed without lowering the size (CA-C71)", size: 3, removals: []string{"new-1"},
+	{name: "the additional Machine of a rollout is removed without lowering the size when it never joined (CA-C71)", size: 3, removals: []string{"new-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") },
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
 		}},
-	{name: "after kubectl scale has lowered the size, the removal of the node that the set deletes next does not lower it again", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "a node that the set will delete because of kubectl scale is removed without lowering the size a second time", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
-	{name: "the removal of an old node lowers the size while a rollout has replaced only some nodes (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "the removal of an old node lowers the size while a rollout has new nodes for only some replicas (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
-	{name: "the removal of an old node does not lower the size once a rollout has replaced all nodes (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
+	{name: "the removal of an old node does not lower the size once a rollout has a new node for each replica (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "a named node that the cache lacks does not count as the replacement of another named node whose Machine a user deletes (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "a named node that the cache lacks lowers the size once, and not again as the replacement of a Machine that a user deletes (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
@@ -121,7 +121,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
 		}},
-	{name: "a call for a failed Machine succeeds when the size is the minimum, and the Machine stays (CA-C69)", size: 4,
+	{name: "at the minimum size, a call for a failed Machine succeeds, but keeps the Machine because drover tries its creation again (CA-C69)", size: 4,
 		setup: both(setReplicas(4), setMin("4"), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
@@ -131,11 +131,11 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
 		}},
-	{name: "a call that removes a Machine as unregistered is refused when the Machine's node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a Machine that the autoscaler considers unregistered is refused when the Machine's node has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "a call that removes a provider ID as unregistered is refused when a node with that provider ID has registered (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of an instance that the autoscaler considers unregistered is refused when a node has its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
@@ -164,7 +164,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "during a rollout, a replica without a Machine stays and gets a new placeholder (CA-C72)", size: 4, series: 1,
+	{name: "a call does not remove a replica whose Machine a rollout delays; its new placeholder restarts the autoscaler's timeout (CA-C72)", size: 4, series: 1,
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Set = p.Revision(2) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
@@ -247,7 +247,7 @@ func TestAnswersRightAfterDeleteNodes(t *testing.T) {
 	})
 }
 
-func TestDeleteNodesForAMachineThatAUserDeletesAlsoRemovesItsUnregisteredReplacement(t *testing.T) {
+func TestDeleteNodesForAMachineThatAUserDeletesRemovesAReplacementWithoutANodeAndNoWorkingNode(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, works := p.Node("a-1")
@@ -319,7 +319,7 @@ func TestDecreaseTargetSize(t *testing.T) {
 			p.Machine("a-3")
 			p.Machine("a-4")
 		}, -2, "", 3, []string{"a-3"}, 0},
-		{"during a rollout, a replica without a Machine stays and gets a new placeholder (CA-C84)", func(p *pools.Pool) {
+		{"a decrease does not remove a replica whose Machine a rollout delays; its new placeholder restarts the autoscaler's timeout (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](3)
 			p.Set = p.Revision(2)
 		}, -1, "", 3, nil, 1},

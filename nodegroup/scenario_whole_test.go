@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("once the node's provider ID is set, even one with a region, the node is shown as Running with that ID (CA-C42)", func(t *testing.T) {
+	t.Run("the node is shown as Running with its provider ID once that is set, even if the region is missing from the Machine's ID (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})

@@ -105,7 +105,7 @@ func TestAReplicaOfDroverWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing
 			first.expect(other, 5)
 		})
 	})
-	t.Run("after a failover, a removal by the previous replica is shown, and removing the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
+	t.Run("after a failover, a node that the previous replica removed has no group, and a second DeleteNodes changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
 		p, first, second := grown(t)
 		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
 		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")

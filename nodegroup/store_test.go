@@ -60,7 +60,7 @@ func TestTheAnswerToAWriteReplacesOnlyAnOlderObjectInTheSnapshot(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("Refresh succeeds when the watch delivers a new object of the same name and never the written one, as after a broken watch (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh succeeds when an interrupted watch misses the written object and delivers only a later one of the same name (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestWhichVersionAndCommitDroverShows(t *testing.T) {
+func TestTheVersionCommitAndUserAgentOfDrover(t *testing.T) {
 	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: version}, Settings: settings}
 	}

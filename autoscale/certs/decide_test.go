@@ -59,8 +59,8 @@ func TestWhichCertificateAuthoritySignsCertificates(t *testing.T) {
 		want authority
 	}{
 		{"a single authority signs from the moment of its creation", []authority{first}, at(0), first},
-		{"the older of two authorities signs until the younger has been trusted for 395 days", []authority{first, second}, at(11), first},
-		{"the younger of two authorities signs once it has been trusted for 395 days", []authority{second, first}, at(11.1), second},
+		{"the older of two authorities signs until the younger is 395 days old, because a running autoscaler may not trust it yet", []authority{first, second}, at(11), first},
+		{"the younger of two authorities signs once it is 395 days old, because by then every autoscaler trusts it", []authority{second, first}, at(11.1), second},
 		{"the younger of two authorities signs at once when the new certificate would outlive the older authority", []authority{first, late}, at(13), late},
 		{"an older authority with a private key signs when the younger authority has no private key", []authority{first, withoutKey(second)}, at(12), first},
 	} {
@@ -122,7 +122,7 @@ func TestWhichNamesANewCertificateHas(t *testing.T) {
 		want   []string
 	}{
 		{"the first certificate has the names that this replica requires", nil, at(0), []string{"a.example", "new.example"}},
-		{"the successor of a young certificate keeps all names of its predecessor, because another replica may require them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
+		{"a certificate replaced early for a missing name passes its names to its successor, because another replica may require them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
 		{"the successor of a certificate that is due for renewal has only the names that this replica requires", before, at(0.7), []string{"a.example", "new.example"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -168,7 +168,7 @@ func TestDroverInObserveModeWritesNothing(t *testing.T) {
 			t.Errorf("%+v", leases.Items)
 		}
 	})
-	t.Run("drover records its decisions without values of Secrets", func(t *testing.T) {
+	t.Run("drover shows its decisions on the page /observe, without the values of Secrets", func(t *testing.T) {
 		for _, d := range decisions {
 			if strings.HasPrefix(d.Object, "Secret ") && d.Detail != "" {
 				t.Errorf("%+v", d)

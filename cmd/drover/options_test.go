@@ -34,7 +34,7 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 		{"refuses a cluster ID with a space (F-13)", func(o *options) { o.clusterID = "a b" }, `--cluster-id: cluster ID "a b": must not contain white space`},
 		{"refuses a cluster ID that is too long for the description of a port (F-13)", func(o *options) { o.clusterID = strings.Repeat("a", 129) }, "must have 1 to 128 bytes"},
 		{"refuses a startup taint that is not a valid taint key (F-13)", func(o *options) { o.startupTaint = "a b c!" }, `--startup-taint "a b c!" is not the key of a taint`},
-		{"accepts an empty startup taint (F-13)", func(o *options) { o.startupTaint = "" }, ""},
+		{"accepts an empty --startup-taint, with which new nodes get no startup taint (F-13)", func(o *options) { o.startupTaint = "" }, ""},
 		{"refuses a --bootstrap-api-server that is not a URL (F-13)", func(o *options) { o.nodes.apiServer = "not a url" }, `--bootstrap-api-server "not a url" is not the URL of an API server`},
 		{"refuses an http URL in --bootstrap-api-server (F-13)", func(o *options) { o.nodes.apiServer = "http://10.0.0.1:6443" }, `--bootstrap-api-server "http://10.0.0.1:6443"`},
 		{"accepts an https URL in --bootstrap-api-server (F-13)", func(o *options) { o.nodes.apiServer = "https://[fd00::1]:6443/" }, ""},

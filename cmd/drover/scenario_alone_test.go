@@ -52,13 +52,13 @@ func (p *pair) seed() *v1alpha1.MachineDeployment {
 	return d
 }
 
-func TestDroverWithoutLeaderElection(t *testing.T) {
+func TestDroverWorksAndAnswersProbesWithoutLeaderElection(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	health := freePort(t)
 	p.replica("alone", "--leader-elect=false", "--health-address="+health)
-	t.Run("a Machine whose kubelet is too old gets no server, and its condition lists the allowed kubelet versions", func(t *testing.T) { p.skewed(t) })
-	t.Run("/readyz answers without a request for Nodes, and /healthz succeeds without the API server and the cloud (MC-77)", func(t *testing.T) {
+	t.Run("drover reconciles Machines: one whose kubelet is too old gets no server, and its condition lists the allowed versions", func(t *testing.T) { p.skewed(t) })
+	t.Run("drover answers /readyz without reading Nodes, and /healthz even without the API server and the cloud (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })
 		before := p.nodeLists()
 		for range 10 {

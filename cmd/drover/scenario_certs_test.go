@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// TestTheAuthorityOfDroversCertificatesCanBeReplaced runs two replicas that start at the same time, under drover's own roles.
-func TestTheAuthorityOfDroversCertificatesCanBeReplaced(t *testing.T) {
+// TestTheCertificateAuthorityThatDroverMadeCanBeReplaced runs two replicas that start at the same time, under drover's own roles.
+func TestTheCertificateAuthorityThatDroverMadeCanBeReplaced(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	must(t, deploy.Apply(t.Context(), p.client))
@@ -37,7 +37,7 @@ func TestTheAuthorityOfDroversCertificatesCanBeReplaced(t *testing.T) {
 			t.Errorf("a client without a certificate: %v", err)
 		}
 	}
-	t.Run("after the commands in docs/cluster-autoscaler.md, drover accepts only the new client certificate", func(t *testing.T) {
+	t.Run("after the commands in docs/cluster-autoscaler.md, drover accepts only client certificates of the new authority", func(t *testing.T) {
 		p := p.in(t)
 		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
 		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {

@@ -49,7 +49,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
+func TestTheManifestWithDroversRolesBecomesATemplateOfTheHelmChart(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{
 			"drover's namespace becomes the namespace of the Helm release",
@@ -57,7 +57,7 @@ func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 			"# A comment.\nkind: Role\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},
 		{
-			"drover's Namespace is left out, because Helm creates it",
+			"the template omits the manifest's Namespace object, because Helm creates the namespace",
 			"kind: Namespace\nmetadata:\n  name: drover\n---\nkind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: drover\n",
 			"kind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},

@@ -12,20 +12,20 @@ import (
 
 func TestWhichItemNumbersAreFoundInTestNames(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"an item number at the beginning of a name is found":                                                      {text: "CA-C56 a delta that is not positive", want: "CA-C56"},
-		"an item number in parentheses at the end of a name is found":                                             {text: "no size below the minimum (MC-35)", want: "MC-35"},
-		"all item numbers of a range with an ellipsis are found":                                                  {text: "MC-10…12 where a field comes from", want: "MC-10 MC-11 MC-12"},
-		"all item numbers of a range with three dots are found":                                                   {text: "MC-10...12 where a field comes from", want: "MC-10 MC-11 MC-12"},
-		"an item number after a comma is found although its prefix CA-C is shortened to C":                        {text: "CA-C65, C66 one node, and ten", want: "CA-C65 CA-C66"},
-		"all item numbers of a range, and a further item number after the range, are found":                       {text: "CA-C65…C67 and CA-C80 removals", want: "CA-C65 CA-C66 CA-C67 CA-C80"},
-		"a CA-C item number of one digit is returned with two digits":                                             {text: "CA-C9 and C10", want: "CA-C09 CA-C10"},
-		"item numbers that end with the letter a or b are found":                                                  {text: "MCM-22a, 22b, MC-1", want: "MCM-22a MCM-22b MC-1"},
-		"a number without a prefix later in the sentence is not taken for an item number":                         {text: "MCM-7 does not hold, 8 does", want: "MCM-7"},
-		"a single digit that is a count after a CA-C item number is not taken for an item number":                 {text: "CA-C56, 3 of them", want: "CA-C56"},
-		"item numbers with three different prefixes are found":                                                    {text: "CAPI-18, MCM-36 and MC-43 a crash", want: "CAPI-18 MCM-36 MC-43"},
-		"two item numbers in parentheses are found":                                                               {text: "keeps the startup taint (F-47, F-48)", want: "F-47 F-48"},
-		"UTF-8 is not taken for an item number":                                                                   {text: "reads UTF-8", want: ""},
-		"text with an unknown prefix, without a number or with an ordinal number is not taken for an item number": {text: "neither MCA-1 nor MC-x nor MC-1st nor C1", want: ""},
+		"an item number at the beginning of a name is found":                                                                        {text: "CA-C56 a delta that is not positive", want: "CA-C56"},
+		"an item number in parentheses at the end of a name is found":                                                               {text: "no size below the minimum (MC-35)", want: "MC-35"},
+		"all item numbers of a range with an ellipsis are found":                                                                    {text: "MC-10…12 where a field comes from", want: "MC-10 MC-11 MC-12"},
+		"all item numbers of a range with three dots are found":                                                                     {text: "MC-10...12 where a field comes from", want: "MC-10 MC-11 MC-12"},
+		"an item number after a comma is found although its prefix CA-C is shortened to C":                                          {text: "CA-C65, C66 one node, and ten", want: "CA-C65 CA-C66"},
+		"all item numbers of a range, and a further item number after the range, are found":                                         {text: "CA-C65…C67 and CA-C80 removals", want: "CA-C65 CA-C66 CA-C67 CA-C80"},
+		"a CA-C item number of one digit is returned with two digits":                                                               {text: "CA-C9 and C10", want: "CA-C09 CA-C10"},
+		"item numbers that end with the letter a or b are found":                                                                    {text: "MCM-22a, 22b, MC-1", want: "MCM-22a MCM-22b MC-1"},
+		"in the text \"MCM-7 does not hold, 8 does\", 8 is not taken for an item number, because it does not follow MCM-7 directly": {text: "MCM-7 does not hold, 8 does", want: "MCM-7"},
+		"in the text \"CA-C56, 3 of them\", 3 is not taken for an item number, because it lacks the prefix C":                       {text: "CA-C56, 3 of them", want: "CA-C56"},
+		"item numbers with three different prefixes are found":                                                                      {text: "CAPI-18, MCM-36 and MC-43 a crash", want: "CAPI-18 MCM-36 MC-43"},
+		"two item numbers in parentheses are found":                                                                                 {text: "keeps the startup taint (F-47, F-48)", want: "F-47 F-48"},
+		"UTF-8 is not taken for an item number":                                                                                     {text: "reads UTF-8", want: ""},
+		"text with an unknown prefix, without a number or with an ordinal number is not taken for an item number":                   {text: "neither MCA-1 nor MC-x nor MC-1st nor C1", want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(mentions(tt.text), " "); got != tt.want {
@@ -36,19 +36,27 @@ func TestWhichItemNumbersAreFoundInTestNames(t *testing.T) {
 }
 
 func TestWhichItemNumbersAreFoundInNamesOfTestFunctions(t *testing.T) {
-	for name, want := range map[string]string{
-		"TestCAC56Refuses":         "CA-C56",
-		"TestCA_C5_MC_12":          "CA-C05 MC-12",
-		"TestMCM22aAvailable":      "MCM-22a",
-		"TestCAPI18":               "CAPI-18",
-		"TestStartupTaint_F47":     "F-47",
-		"TestF47":                  "",
-		"TestTheMC":                "",
-		"TestSHA256OfTheMC2bucket": "",
+	for name, tt := range map[string]struct {
+		want string
+		// whyNone is the reason why the function name contains no item number.
+		whyNone string
+	}{
+		"TestCAC56Refuses":         {want: "CA-C56"},
+		"TestCA_C5_MC_12":          {want: "CA-C05 MC-12"},
+		"TestMCM22aAvailable":      {want: "MCM-22a"},
+		"TestCAPI18":               {want: "CAPI-18"},
+		"TestStartupTaint_F47":     {want: "F-47"},
+		"TestF47":                  {whyNone: "F47 has no underscore before it"},
+		"TestTheMC":                {whyNone: "MC has no number"},
+		"TestSHA256OfTheMC2bucket": {whyNone: "MC2 is only the beginning of the word MC2bucket"},
 	} {
-		t.Run("the function name "+name+" contains "+map[bool]string{true: "no item number", false: "the item number " + strings.ReplaceAll(want, " ", " and ")}[want == ""], func(t *testing.T) {
-			if got := strings.Join(nameMentions(name), " "); got != want {
-				t.Errorf("got %q, want %q", got, want)
+		contains := "the item number " + strings.ReplaceAll(tt.want, " ", " and ")
+		if tt.want == "" {
+			contains = "no item number, because " + tt.whyNone
+		}
+		t.Run("the function name "+name+" contains "+contains, func(t *testing.T) {
+			if got := strings.Join(nameMentions(name), " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -115,7 +123,7 @@ func TestTheErrorOfTheParserNamesEveryInvalidLineOfTheTableOfItems(t *testing.T)
 	}
 }
 
-func TestReferencesToItemsAndIssuesThatTheTablesLackAreRefused(t *testing.T) {
+func TestItemNumbersInTestNamesAndIssuesOfItemsMustBeListedInTheConformanceTables(t *testing.T) {
 	err := checkEvidence([]item{{id: "MC-1"}}, []test{{"a_test.go", "TestA", []string{"MC-1", "MC-77"}}})
 	if err == nil || err.Error() != "a_test.go TestA names MC-77, which docs/conformance/items.tsv does not list" {
 		t.Errorf("the error is %v", err)
@@ -150,7 +158,7 @@ func TestTheConformancePageListsEveryItem(t *testing.T) {
 	}
 }
 
-func TestTheCheckFailsForAStalePageAndShowsTheDifference(t *testing.T) {
+func TestTheConformanceCheckFailsAndShowsTheDifferenceWhenThePageLacksANewTest(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{
 		itemsFile: "MC-1\t4\tOne holds\n", issuesFile: "4\tthe Machine\n", "a_test.go": "package p\n",

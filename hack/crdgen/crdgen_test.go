@@ -50,9 +50,9 @@ func TestTheCRDGeneratorAddsMissingMaxLengthMaxItemsAndMaxProperties(t *testing.
 		{"a value in the map labels gets a maxLength of", []string{"labels", "additionalProperties", "maxLength"}, 63},
 		{"a list without a limit gets a maxItems of", []string{"list", "maxItems"}, defaultItems},
 		{"a string in a list gets a maxLength of", []string{"list", "items", "maxLength"}, defaultString},
-		{"a field that is an integer or a string gets a maxLength of", []string{"size", "maxLength"}, 32},
+		{"a field with x-kubernetes-int-or-string gets a maxLength of", []string{"size", "maxLength"}, 32},
 		{"a list with a limit keeps its maxItems of", []string{"deep", "maxItems"}, 3},
-		{"a string field with the name key gets a maxLength of", []string{"deep", "items", "properties", "key", "maxLength"}, 317},
+		{"a field called key, for label keys with a prefix, gets a maxLength of", []string{"deep", "items", "properties", "key", "maxLength"}, 317},
 	} {
 		t.Run(fmt.Sprintf("%s %v", row.what, row.want), func(t *testing.T) {
 			at, _ := dig(got, row.path[:len(row.path)-1]...)
@@ -204,7 +204,7 @@ func TestTheSchemaDeclaresEveryFieldThatDroverAcceptsInAProviderSpec(t *testing.
 		declared         object
 	}{
 		{"every field of cloudProviderSpec that has an effect", "../../machines/openstack/spec/fields.go", "specFields", cloud},
-		{"every field of cloudProviderSpec that drover accepts without effect", "../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
+		{"every field of cloudProviderSpec that drover accepts and ignores", "../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
 		{"every field of providerSpec.value", "../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
 	} {
 		t.Run("providerspec.yaml declares "+row.what, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTheWordCheckAppliesACorrectionThatItFindsTwiceOnlyOnceAndFormatsTheFile(t *testing.T) {
+func TestTheWordCheckMakesTheSameCorrectionOnlyOnceAndFormatsTheCorrectedGoFile(t *testing.T) {
 	const source = "package a\n\nvar a = map[string]int{\n\t\"F-1 a\": 1,\n\t\"b\":     2,\n}\n"
 	const want = "package a\n\nvar a = map[string]int{\n\t\"a (F-1)\": 1,\n\t\"b\":       2,\n}\n"
 	found, err := checkGo("a_test.go", []byte(source))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheAdoptionReportListsMachinesThatDroverKeepsOnlyWhenAllAreRequested(t *testing.T) {
+func TestTheAdoptionReportOmitsMachinesThatDroverWouldNotChangeUnlessAllAreRequested(t *testing.T) {
 	r := Report{
 		Entries: []Entry{
 			{Kind: "Machine", Namespace: "ns", Name: "kept", Outcome: Kept, Node: "n"},

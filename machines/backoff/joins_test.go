@@ -82,7 +82,7 @@ type join struct {
 }
 
 // byOldRelease records the join as the previous release of drover does, whose write of the status removes
-// status.joinOutcomes (see TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus).
+// status.joinOutcomes (see TestWritesOfThePreviousAndThisReleaseToTheSameGroupStatus).
 func (j join) byOldRelease(d *v1alpha1.MachineDeployment) {
 	if recent := oldWithJoin(d.Status.RecentJoins, j.ok, j.nodes); recent != d.Status.RecentJoins {
 		d.Status.RecentJoins, d.Status.JoinOutcomes = recent, nil
@@ -98,7 +98,7 @@ func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	}
 }
 
-func TestRecordedJoinsAreKeptWhenLeadersOfThePreviousAndOfThisReleaseAlternate(t *testing.T) {
+func TestNoRecordedJoinInTheGroupStatusIsLostWhenTheOldAndTheNewReleaseLeadInTurn(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		d := &v1alpha1.MachineDeployment{}

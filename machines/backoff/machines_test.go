@@ -58,7 +58,7 @@ func TestAMachineWaitsLongerAfterEachOfItsFailures(t *testing.T) {
 			}
 		})
 	}
-	t.Run("after a failure of another class, a Machine waits for that class's shortest time, and a success ends the wait (MCM-38)", func(t *testing.T) {
+	t.Run("a Machine's wait starts again at the minimum when the class of its failures changes, and a success ends the wait (MCM-38)", func(t *testing.T) {
 		b := NewMachines()
 		b.Failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
 		if got := b.Failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {

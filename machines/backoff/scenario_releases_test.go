@@ -118,11 +118,11 @@ func (g *group) define(withOutcomes bool) {
 	}
 }
 
-func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T) {
+func TestWritesOfThePreviousAndThisReleaseToTheSameGroupStatus(t *testing.T) {
 	g := newGroup(t)
 	old := func(letters string) map[string]any { return map[string]any{"recentJoins": letters} }
 	now := map[string]any{"joinOutcomes": []any{"Joined", "Failed"}, "recentJoins": "jf"}
-	inOrder(t, "a write of the previous release removes status.joinOutcomes", func(t *testing.T) {
+	inOrder(t, "a write of the previous release updates the old field status.recentJoins and removes the new field status.joinOutcomes", func(t *testing.T) {
 		g.T = t
 		g.mustWrite(now)
 		g.expectStatus("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
@@ -132,7 +132,7 @@ func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T
 		g.mustWrite(map[string]any{})
 		g.expectStatus("")
 	})
-	inOrder(t, "with the previous release's CRD, the API server refuses joinOutcomes with an internal error and accepts recentJoins", func(t *testing.T) {
+	inOrder(t, "with the previous release's CRD, which lacks joinOutcomes, the API server refuses joinOutcomes and accepts recentJoins", func(t *testing.T) {
 		g.T = t
 		g.define(false)
 		if err := g.write(now); !apierrors.IsInternalError(err) {
@@ -152,7 +152,7 @@ func TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus(t *testing.T
 		g.define(true)
 		g.expectStatus("jfj")
 	})
-	inOrder(t, "the CRD of this release rejects an eleventh entry and an unknown value in status.joinOutcomes", func(t *testing.T) {
+	inOrder(t, "with this release's CRD, the API server refuses an eleventh entry and an unknown value in status.joinOutcomes", func(t *testing.T) {
 		g.T = t
 		for _, outcomes := range [][]any{slices.Repeat([]any{"Joined"}, 11), {"Perhaps"}} {
 			if err := g.write(map[string]any{"joinOutcomes": outcomes}); !apierrors.IsInvalid(err) {

@@ -67,7 +67,7 @@ func TestAGroupWaitsAfterFailedCreationsOfServers(t *testing.T) {
 			t.Errorf("the message has %d bytes, want %d at most and whole characters", len(got), maxMessage)
 		}
 	})
-	t.Run("the Machine that reported a failure keeps the complete message of its status, and others get the cut one (F-45)", func(t *testing.T) {
+	t.Run("a failure's long message stays complete for the Machine that reported it, and is cut for other Machines of its group (F-45)", func(t *testing.T) {
 		long := fault.New(fault.Quota, fault.CodeQuotaExceeded, "%s", "no more cores; "+strings.Repeat("ä", 2000))
 		reporter, other := machineNamed("nodes-x"), machineNamed("nodes-y")
 		reporter.Status.ErrorMessage, other.Status.ErrorMessage = &long.Message, &long.Message
@@ -91,7 +91,7 @@ func TestAGroupWaitsAfterFailedCreationsOfServers(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("Machines with another flavor, another zone or a newer template do not wait, and none waits once the quota is raised (CAPI-22)", func(t *testing.T) {
+	t.Run("after a failure, only Machines with the same flavor and zone and no newer template wait, until the quota is raised (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -107,7 +107,7 @@ func TestAGroupWaitsAfterFailedCreationsOfServers(t *testing.T) {
 			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("a failure of a Machine with an older template prolongs the wait of Machines with the newer template", func(t *testing.T) {
+	t.Run("an older template's failure prolongs a newer template's existing back-off, because both request the same flavor and zone", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {

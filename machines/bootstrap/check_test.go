@@ -32,7 +32,7 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 		{"a taint with an invalid key", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a b", Effect: "NoSchedule"}} }, "spec.taints"},
 		{"a second public key in one entry of sshPublicKeys", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nssh-ed25519 C d"} }, "sshPublicKeys[0] is not a public key"},
 		{"an SSH CA key that is not a public key", func(in *Input) { in.Provider.CAPublicKey = "hello" }, "caPublicKey is not a public key"},
-		{"a static IP address for the server", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{CIDR: "10.0.0.5/24"} }, "network.cidr and network.gateway: remove both; a server gets its address from its port"},
+		{"a static IP address for the server, because a server gets its address from its Neutron port", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{CIDR: "10.0.0.5/24"} }, "network.cidr and network.gateway: remove both; a server gets its address from its port"},
 		{"an unknown address family", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{IPFamily: "IPv5"} }, `network.ipFamily "IPv5"`},
 		{"a DNS server that is not an IP address", func(in *Input) {
 			in.Provider.Network = &v1alpha1.NetworkConfig{DNS: v1alpha1.DNSConfig{Servers: []string{"1.1.1.1\nDNS=x"}}}

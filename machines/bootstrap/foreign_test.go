@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAnOverwriteCloudConfigWithoutVariablesIsNotChanged(t *testing.T) {
+func TestUserDataEqualsTheFieldOverwriteCloudConfigWhenThatHasNoVariablesToReplace(t *testing.T) {
 	for _, text := range hostile[1:] {
 		in := input("ubuntu", "{}")
 		in.Provider.OverwriteCloudConfig = ptr.To(text)
@@ -40,7 +40,7 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		lost   string // the kind of the owner that does not exist; empty when all owners exist
 		want   string // the user data; or "waits: " and a part of the error, when drover cannot create user data yet
 	}{
-		{"the Secret for the revision of the Machine's set is used, with the Machine's name for <MACHINE_NAME> (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"the Secret for the revision of the Machine's set is used, and the Machine's name replaces <MACHINE_NAME> in it (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
 		{"the Secret is used when the deployment has operating-system-manager's finalizer but not its annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
@@ -48,8 +48,8 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		{"a Machine waits while the Secret is for an older revision than that of the Machine's set (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2", and MachineSet nodes-1 has revision "3"`},
 		{"a Machine waits while the Secret names no revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
 		{"a Machine waits while the Secret has no user data", annotated, secret("3", ""), "", "waits: has no cloud-config yet"},
-		{"a Machine waits while the MachineSet that owns it does not exist yet", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, does not exist"},
-		{"a Machine waits while the MachineDeployment that owns its set does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, does not exist"},
+		{"a Machine waits while the MachineSet that its owner reference names does not exist", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, does not exist"},
+		{"a Machine waits while the MachineDeployment that its set's owner reference names does not exist", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, does not exist"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, set, m := family()

@@ -38,7 +38,7 @@ func TestAKubeletRegistersOnlyLabelsThatNodeRestrictionAllows(t *testing.T) {
 }
 
 func TestTheLabelsOfANodeComeFromItsMachine(t *testing.T) {
-	t.Run("a Node gets its Machine's labels except those in the set's selector, and labels in spec.metadata override them (MC-55)", func(t *testing.T) {
+	t.Run("a Node gets all labels in its Machine's spec.metadata, and the Machine's own labels that its set's selector does not use (MC-55)", func(t *testing.T) {
 		spec := &v1alpha1.MachineSpec{}
 		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(
@@ -65,7 +65,7 @@ func TestNodesHaveTheLabelOfTheirOperatingSystem(t *testing.T) {
 		"the label is left out when the operating system is not a valid label value (F-38)":                       {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
 		"the label is missing when the provider spec names no operating system (F-38)":                            {`{}`, nil, map[string]string{}},
 		"the label is missing when the provider spec is unreadable (F-38)":                                        {`[]`, nil, map[string]string{}},
-		"the label is missing when the Machine has no provider spec of its own (F-38)":                            {"", nil, map[string]string{}},
+		"the label is missing when the Machine's spec has no providerSpec.value (F-38)":                           {"", nil, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.MachineSpec{}

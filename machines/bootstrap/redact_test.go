@@ -43,7 +43,7 @@ func TestRedactRemovesOnlySecretsFromConsoleOutput(t *testing.T) {
 		{"a password that comes from an overwriteCloudConfig", foreign, "login: hunter2secret", "hunter2secret", "login:"},
 		{"a line of a private key that is in the user data", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
 		{"an API key that is in the user data", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
-		{"a password in a URL that is not in the user data", nil, "GET http://me:secret99@proxy/ failed", "secret99", "@proxy/ failed"},
+		{"the password in a URL, even when the user data does not contain that password", nil, "GET http://me:secret99@proxy/ failed", "secret99", "@proxy/ failed"},
 		{"a private key that is not in the user data", nil, "a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb", "abc", "\nb"},
 		{"a private key whose end is missing", nil, "a\n-----BEGIN PRIVATE KEY-----\nabc", "abc", "a\n"},
 		{"a bootstrap token that is not in the user data", nil, "zzzzzz.aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa", ""},

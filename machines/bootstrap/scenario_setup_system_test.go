@@ -149,13 +149,13 @@ func TestUserDataHasTheSameSettingsAsThatOfOperatingSystemManager(t *testing.T) 
 		parts        []string
 		absent       string
 	}{
-		"the kubelet pulls images in parallel, at most ten at once (F-41)":                           {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
-		"the folder for the kubelet's volume plugins is outside of /usr on Flatcar (F-41)":           {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
-		"a container's log file may grow to 100 MiB (F-41)":                                          {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
-		"Flatcar's update-engine reads its proxy from the file proxy.env (F-41)":                     {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
-		"the file proxy.env that Flatcar's update-engine reads contains the operator's proxy (F-41)": {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
-		"the packages to install on Ubuntu are those that the operator lists (F-41)":                 {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
-		"the list of packages to install is empty on Flatcar (F-41)":                                 {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
+		"the kubelet pulls images in parallel, at most ten at once (F-41)":                         {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
+		"the folder for the kubelet's volume plugins is outside of /usr on Flatcar (F-41)":         {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
+		"a container's log file may grow to 100 MiB (F-41)":                                        {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
+		"Flatcar's update-engine reads its proxy from the file proxy.env (F-41)":                   {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
+		"the file proxy.env on Flatcar contains the proxy that the operator has configured (F-41)": {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
+		"the packages to install on Ubuntu are those that the operator lists (F-41)":               {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
+		"the list of packages to install is empty on Flatcar (F-41)":                               {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := siteInput(tc.system)

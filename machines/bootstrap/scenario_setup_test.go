@@ -103,7 +103,7 @@ func TestTheServersSetupDownloadsOnlyTheKubeletWhenTheImageHasAnotherKubeletVers
 	}
 }
 
-func TestTheServersSetupRefusesADownloadWhoseChecksumDoesNotMatch(t *testing.T) {
+func TestTheServersSetupRefusesADownloadWithoutAMatchingChecksum(t *testing.T) {
 	for name, sum := range map[string]string{
 		"refuses a download when the published checksum differs from that of the file": strings.Repeat("0", 64) + "  kubelet\n",
 		"refuses a download when no checksum is published":                             "Not Found\n",

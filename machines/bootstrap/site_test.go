@@ -70,7 +70,7 @@ func TestTheCheckOfTheOperatorsSiteSettings(t *testing.T) {
 		{"refuses white space in the list of hosts that are reached without the proxy", Site{NoProxy: "a, b"}, `"a, b"`},
 		{"refuses a registry whose mirror has no URL", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
 		{"refuses a mirror whose URL contains a quote that would end a string in a TOML file", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
-		{"refuses a mirror whose registry is a path that leaves the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
+		{"refuses a mirror for a registry whose name contains '..', because the name becomes part of a path on the server", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
 		{"refuses an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
 		{"refuses an invalid pause image", Site{PauseImage: "a b"}, `"a b" is not an image`},
 		{"refuses an invalid containerd version", Site{ContainerdVersion: "two"}, `"two" is not a version`},

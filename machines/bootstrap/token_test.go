@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestTheSecretHalfOfABootstrapTokenIsDrawnFromTheRandomSource(t *testing.T) {
+func TestTheSecretHalfOfABootstrapTokenIsMadeFromTheBytesOfTheConfiguredRandomSource(t *testing.T) {
 	secret, err := draw(constant(1), 16)
 	if err != nil || secret != "bbbbbbbbbbbbbbbb" {
 		t.Errorf("secret %s, error %v", secret, err)

@@ -255,8 +255,8 @@ func TestABootstrapTokenIsDeletedAlthoughItsFirstDeletionEndsInAConflict(t *test
 	})
 }
 
-func TestBootstrapTokensThatOtherClientsDeletedAreForgotten(t *testing.T) {
-	t.Run("drover forgets a deleted token at the time when the token would have expired (F-12)", func(t *testing.T) {
+func TestBootstrapTokensThatOtherClientsDeletedDoNotStayInDroversMemory(t *testing.T) {
+	t.Run("drover removes each expired token from its memory, because it does not notice when another client deletes a token (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}
 		for n := range 10_000 {

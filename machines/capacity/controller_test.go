@@ -163,7 +163,7 @@ func TestReconcileWritesTheNodeTemplateIntoTheDeploymentsStatus(t *testing.T) {
 			t.Errorf("Event %q, %d more follow", got, len(b.recorder.Events))
 		}
 	})
-	t.Run("tries again after 30 s when the flavor is unknown, and after 5 min when the spec is invalid in another way (F-49)", func(t *testing.T) {
+	t.Run("tries again after 30 s when the cloud has no such flavor, and after 5 min when the spec itself is invalid (F-49)", func(t *testing.T) {
 		for code, want := range map[fault.Code]time.Duration{fault.CodeFlavorNotFound: 30 * time.Second, fault.CodeInvalidSpec: 5 * time.Minute} {
 			b.cloud.err = fault.New(fault.Invalid, code, "no")
 			_, result := b.reconcile(b.create("again-" + strings.ToLower(string(code))))

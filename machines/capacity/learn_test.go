@@ -97,7 +97,7 @@ func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("without a node, the group keeps the learned memory size until its settings change", func(t *testing.T) {
+	t.Run("without a node, a memory size that was learned earlier is used until the settings change", func(t *testing.T) {
 		learned, err := ask(t, c, "a", pool("a", "3500Mi", nil)...)
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestTheMemoryOfANodeTemplateIsLearnedFromRealNodes(t *testing.T) {
 		if got := memoryOf(t, c, "a", pool("a", "", remembering)...); got != "3500Mi" {
 			t.Errorf("%s of memory", got)
 		}
-		t.Run("another deployment with the same settings uses the learned memory size too", func(t *testing.T) {
+		t.Run("a second deployment with the same settings uses the memory size that the first has learned", func(t *testing.T) {
 			if got := memoryOf(t, c, "b", append(pool("a", "", remembering), pool("b", "", nil)...)...); got != "3500Mi" {
 				t.Errorf("%s of memory", got)
 			}

@@ -66,7 +66,7 @@ func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
-			name: "resources follow the kubelet annotations of the Machine template",
+			name: "the kubelet annotations of the Machine template replace the default reservations, eviction thresholds and maximum number of pods",
 			annotations: map[string]string{
 				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
 				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",

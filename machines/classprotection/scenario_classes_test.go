@@ -135,7 +135,7 @@ func classNamed(namespace, name string) *v1alpha1.MachineClass {
 func TestMachineClassesAreProtectedFromDeletionWhileTheyAreUsed(t *testing.T) {
 	w := newWorld(t)
 	t.Run("a deleted class and its Secret stay until the last Machine or MachineSet that uses them is deleted (MCM-5)", func(t *testing.T) { (&world{t, w.client}).classInUse() })
-	t.Run("a class or Secret of another namespace is not protected by a MachineSet that may not use that namespace (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
+	t.Run("a MachineSet protects no class or Secret of another namespace when the operator has not allowed that namespace (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
 }
 
 func (w *world) classInUse() {

@@ -50,7 +50,7 @@ func TestAddressesOfServicesAndTheAPIServerAreRefusedInCertificates(t *testing.T
 		{"an address in the Service range that the operator set is refused even when there are ServiceCIDR objects (F-2)", flag, []client.Object{object.DeepCopy()}, true, "10.100.0.9", true},
 		{"an address in the Service range of a Cluster object is accepted when ServiceCIDR objects name another range (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
 		{"an address in the Service range of a Cluster object is refused when the API server lacks the kind ServiceCIDR (F-2)", Network{}, []client.Object{clusterOf("ns", "10.98.0.0/16")}, false, "10.98.0.9", true},
-		{"an address in the Service range of a Cluster object outside of the Machine's namespace is accepted (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
+		{"an address in the Service range of a Cluster object in another namespace than the Machine's is accepted (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
 		{"an address in the Service range that the operator set is refused when the API server lacks the kind ServiceCIDR (F-2)", flag, nil, false, "10.100.0.9", true},
 		{"an API server's address is refused when drover knows it as host and port (F-2)", Network{APIServers: []string{"192.0.2.4:6443", ""}}, nil, true, "192.0.2.4", true},
 		{"an API server's address is refused when drover knows it as a URL (F-2)", Network{APIServers: []string{"https://192.0.2.4:6443"}}, nil, true, "192.0.2.4", true},
@@ -67,13 +67,13 @@ func TestAddressesOfServicesAndTheAPIServerAreRefusedInCertificates(t *testing.T
 			}
 		})
 	}
-	t.Run("a Cluster object with a Service range that is not a valid CIDR is an error (F-2)", func(t *testing.T) {
+	t.Run("reading the refused addresses fails with an error when a Cluster object's Service range is not a valid CIDR (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t, clusterOf("ns", "10.98.0.0/99"))
 		if r, err := c.approver.network.reserved(t.Context(), "ns"); err == nil {
 			t.Errorf("got %+v, want an error", r)
 		}
 	})
-	t.Run("an address in a new ServiceCIDR object's range is refused at the latest when the object is a minute old (F-2)", func(t *testing.T) {
+	t.Run("an address in the range of a new ServiceCIDR object is refused at most a minute after the object was created (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		refused := func() bool {
 			r, err := c.approver.network.reserved(t.Context(), "ns")

@@ -219,12 +219,12 @@ func TestEachNodeGetsOnlyItsOwnCertificatesOnARealControlPlane(t *testing.T) {
 	p.within("a bootstrap token gets no certificate but its own node's (MC-58)", testDenied)
 	// This part runs in parallel, because the API server may accept a token for 10 s after it has expired.
 	p.beside("the API server refuses a bootstrap token that has expired or was deleted (MC-58)", testExpiredToken)
-	p.within("a token of operating-system-manager gets certificates only for its deployment's servers before they join (MC-58)", testSharedToken)
+	p.within("operating-system-manager's token for a deployment gets certificates only for that deployment's unjoined servers (MC-58)", testSharedToken)
 	p.within("a compromised kubelet gets only its own certificates (MC-58)", testCompromisedKubelet)
 	p.within("a node gets no serving certificate for an address that the cloud does not list or that the API server has (F-2)", testForgedAddresses)
 	p.within("a Machine that uses another node's name gets an Event and does not stop that node's certificates (F-7)", testSquatter)
 	p.within("a bootstrap token is deleted when its Machine has joined or no longer exists", testCollect)
-	p.within("the API server accepts from a kubelet exactly those labels that drover selects for its registration", testLabels)
+	p.within("drover has a kubelet register its Node with exactly those labels that the API server accepts from a kubelet", testLabels)
 	p.within("drover warns about an RBAC binding with which Kubernetes approves requests of bootstrap tokens (MC-58)", testGuard)
 }
 

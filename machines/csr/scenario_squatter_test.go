@@ -32,13 +32,13 @@ func TestAMachineWithTheNodeNameOfAnotherMachine(t *testing.T) {
 		want     string
 		events   []string
 	}{
-		{"does not stop the other Machine from joining when only the other Machine has a server (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"does not stop the renewal of the other Machine's certificate when only the other Machine has a server (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
-		{"does not keep the other Machine from a serving certificate when only the other Machine has a server (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"cannot stop the other Machine from joining by copying that Machine's provider ID (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"cannot keep the other Machine from a serving certificate by copying that Machine's provider ID (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"does not stop the certificate renewal of the other, joined Machine although both Machines have servers (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
-		{"does not keep the other, joined Machine from a serving certificate although both Machines have servers (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"has no server, and the other Machine with a server can still join (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"has no server, and the other Machine with a server still renews its certificate (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
+		{"has no server, and the other Machine with a server still gets its serving certificate (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"copies the other Machine's provider ID, and the other Machine can still join (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"copies the other Machine's provider ID, and the other Machine still gets its serving certificate (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"has a server too, and the other Machine, which has joined, still renews its certificate (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
+		{"has a server too, and the other Machine, which has joined, still gets its serving certificate (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
 		{"gets no certificate for the node name when only the other Machine has a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"gets no certificate for the node name after the other Machine has joined, although both Machines have servers (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"gets no serving certificate that combines the node name with the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},

@@ -22,7 +22,7 @@ func TestAMachineInAnAttackersCloud(t *testing.T) {
 		{"gets no certificate for the address of another Machine's Node that registered earlier (F-2)", time.Hour, "10.0.0.6", "10.0.0.6", nothing},
 		{"gets no certificate for the address of a Node that registered earlier and belongs to no Machine (F-2)", time.Hour, "10.0.0.6", "", nothing},
 		{"gets a certificate for an address that is also reported by a Node that registered later (F-2)", -time.Hour, "10.0.0.6", "10.0.0.6", approved},
-		{"gets a certificate for an address that an earlier Node reports, but that the earlier Node's cloud does not list (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
+		{"gets a certificate for an address that an earlier Node reports when that Node's own cloud does not list the address (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
 		{"gets a certificate for an address that no other node has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

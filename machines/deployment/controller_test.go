@@ -53,7 +53,7 @@ func TestADeploymentWithTooLargeSpecReplicasCreatesNothing(t *testing.T) {
 
 func TestAPausedDeploymentDoesNothing(t *testing.T) {
 	for _, value := range []string{"true", "", "false"} {
-		t.Run("the sets keep their sizes after a change of spec.replicas when the paused annotation is \""+value+"\" (F-27)", func(t *testing.T) {
+		t.Run("the sets keep their sizes after a change of spec.replicas, because the paused annotation pauses with any value, here \""+value+"\" (F-27)", func(t *testing.T) {
 			r, snapshots := limited(t, 0, 0)
 			d := &v1alpha1.MachineDeployment{}
 			key := client.ObjectKeyFromObject(snapshots[0].Deployment)

@@ -25,7 +25,7 @@ func TestADeploymentFollowsItsSpecOnARealControlPlane(t *testing.T) {
 		h.manifests(t)
 		h.droppedFields(t)
 		for name, test := range map[string]func(*harness){
-			"has the size that kubectl scale sets":                                                                 (*harness).kubectlScale,
+			"gets as many Machines as a user requests with kubectl scale":                                          (*harness).kubectlScale,
 			"replaces its Machines when its template changes, and keeps its size (MC-18)":                          (*harness).roll,
 			"is deleted together with its sets and Machines, and no Machine is created meanwhile (MC-31)":          (*harness).cascade,
 			"rolls back to an earlier revision, and reports a rollback to a revision that does not exist (MCM-18)": (*harness).rollback,
@@ -42,18 +42,18 @@ func TestADeploymentFollowsItsSpecOnARealControlPlane(t *testing.T) {
 // two Events of one object at the same moment have the same name, and in virtual time this happens.
 func TestADeploymentFollowsItsSpec(t *testing.T) {
 	for name, test := range map[string]func(*harness){
-		"deletes exactly the Machines in spec.removals (CA-C65, CA-C66, MCM-32)":                                                        (*harness).namedGo,
-		"creates no replacement for a Machine in spec.removals when another client deletes that Machine (CA-C68)":                       (*harness).namedAndDeleted,
-		"deletes exactly the Machines in spec.removals during a rollout (CA-C80)":                                                       (*harness).removalsInARoll,
-		"deletes, during a rollout, exactly the Machines that several quick writes add to spec.removals (CA-C68, CA-C80, CA-C82)":       (*harness).hurried,
-		"creates one replacement for a Machine that was deleted by hand (MCM-34)":                                                       (*harness).replaced,
-		"gets its last spec.replicas back after a client removed the field":                                                             (*harness).replicasDropped,
-		"adopts sets without an owner, releases sets that its selector does not match, and ignores sets of other owners (MC-30, MC-33)": (*harness).adoption,
-		"reports in a condition that its size bounds are not numbers (CA-C17)":                                                          (*harness).badBounds,
-		"keeps the Machines of a set by machine-controller when the templates differ only in the order of JSON keys (CAPI-53, CAPI-54)": (*harness).takeOver,
-		"taints Nodes during a rollout, and restores them exactly after a rollback (MCM-20)":                                            (*harness).nodesBeingRolled,
-		"disables scale-down of a replacement Node during a long drain of the Node that it replaces":                                    (*harness).nodesThatReplace,
-		"has an HTTP page with the plans of its rollout, and with the data from which each plan can be recomputed":                      (*harness).plansShown,
+		"deletes exactly the Machines in spec.removals (CA-C65, CA-C66, MCM-32)":                                                            (*harness).namedGo,
+		"creates no replacement for a Machine in spec.removals when another client deletes that Machine (CA-C68)":                           (*harness).namedAndDeleted,
+		"deletes exactly the Machines in spec.removals during a rollout (CA-C80)":                                                           (*harness).removalsInARoll,
+		"deletes exactly the Machines in spec.removals when a client adds three Machines quickly during a rollout (CA-C68, CA-C80, CA-C82)": (*harness).hurried,
+		"creates one replacement for a Machine that was deleted by hand (MCM-34)":                                                           (*harness).replaced,
+		"gets its last spec.replicas back after a client removed the field":                                                                 (*harness).replicasDropped,
+		"adopts sets without an owner, releases sets that its selector does not match, and ignores sets of other owners (MC-30, MC-33)":     (*harness).adoption,
+		"reports in a condition that its size bounds are not numbers (CA-C17)":                                                              (*harness).badBounds,
+		"keeps Machines that machine-controller created when only key order and empty fields of the templates differ (CAPI-53, CAPI-54)":    (*harness).takeOver,
+		"taints Nodes during a rollout, and restores them exactly after a rollback (MCM-20)":                                                (*harness).nodesBeingRolled,
+		"disables scale-down of a replacement Node during a long drain of the Node that it replaces":                                        (*harness).nodesThatReplace,
+		"has an HTTP page with the plans of its rollout, and with the data from which each plan can be recomputed":                          (*harness).plansShown,
 	} {
 		t.Run("a deployment "+name, func(t *testing.T) { inFlip(t, 0, test) })
 	}

@@ -35,7 +35,7 @@ func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) 
 // droppedFields tests drover together with programs that write whole deployments, such as operating-system-manager.
 func (h *harness) droppedFields(t *testing.T) {
 	annotate := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"rewritten": "yes"}) }
-	t.Run("a removal is carried out although the write that ends the deployment's pause drops it from spec.removals (F-5)", func(t *testing.T) {
+	t.Run("the Machine in spec.removals is deleted even when the write that unpauses the deployment drops spec.removals (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.lists("dropped", h.removedAndDropped("dropped", annotate))
@@ -67,7 +67,7 @@ func (h *harness) droppedFields(t *testing.T) {
 			return fmt.Sprint(got), got != nil && *got == 4
 		})
 	})
-	t.Run("a removal is carried out and spec.replicas restored although the write that ends the pause drops both (F-5)", func(t *testing.T) {
+	t.Run("drover deletes the Machine in spec.removals and restores spec.replicas even when the unpausing write drops both fields (F-5)", func(t *testing.T) {
 		t.Parallel()
 		h := h.on(t)
 		h.removedAndDropped("size-too", func(o *unstructured.Unstructured) {

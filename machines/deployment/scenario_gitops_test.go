@@ -96,7 +96,10 @@ func TestApplyingAManifestAsAMergePatchKeepsSpecRemovals(t *testing.T) {
 // test returns the name of a subtest. The parameter what states how spec.replicas of the second manifest differs from the first: dropped,
 // kept, raised or lowered.
 func (t tool) test(what string) string {
-	return "the Machine in spec.removals is deleted although spec.replicas is " + what + " in the next manifest for " + t.name + " (CA-C60, CA-C88)"
+	content := map[string]string{
+		"dropped": "without spec.replicas", "kept": "with the previous spec.replicas", "raised": "with a higher spec.replicas", "lowered": "with a lower spec.replicas",
+	}[what]
+	return "the Machine in spec.removals is deleted even when " + t.name + " gets a manifest " + content + " (CA-C60, CA-C88)"
 }
 
 // manifest applies a first manifest, names a Machine for removal, and applies a second manifest. The parameter what is the key of the

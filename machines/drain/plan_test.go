@@ -39,7 +39,7 @@ func TestADrainPlanDecidesAboutThePodsOfANode(t *testing.T) {
 		{name: "does not evict pods of DaemonSets, mirror pods and pods that have ended (MC-60, MCM-68)",
 			pods:    []corev1.Pod{pod("d", ofDaemonSet), pod("m", mirror), pod("s", succeeded), pod("f", failed)},
 			skipped: []string{"d", "m", "s", "f"}, done: true},
-		{name: "evicts ordinary pods at once, in the order of priority and name (MCM-60)",
+		{name: "evicts all ordinary pods in one round, sorted by descending priority and then by name (MCM-60)",
 			pods:  []corev1.Pod{pod("b"), pod("a"), pod("high", withPriority(5)), pod("low", withPriority(-2147483648))},
 			evict: []string{"high", "a", "b", "low"}},
 		{name: "treats a pod without a priority like a pod of priority 0 (MCM-65)",

@@ -102,7 +102,7 @@ func TestADrainPoolRunsRoundsOfEvictions(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a drain that hangs delays neither callers nor other drains (MCM-67)", func(t *testing.T) {
+	t.Run("while the drain of one node hangs, requests for drains still return and other nodes are still drained (MCM-67)", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		node := newTestNode(t)

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-func TestTheFunctionLineReturnsOneLineOfLimitedLength(t *testing.T) {
+func TestAnErrorMessageBecomesOneLineOfAtMost4096Bytes(t *testing.T) {
 	for name, text := range map[string]string{
-		"cuts a long text":                      strings.Repeat("a", 10_000),
-		"never cuts a character in two":         strings.Repeat("ä", 3000),
-		"joins lines":                           "a\n\tb\r\nc",
-		"drops bytes that are not UTF-8":        "a\xffb",
-		"replaces control characters by spaces": "a\x00b",
+		"a long message is cut":                          strings.Repeat("a", 10_000),
+		"a long message is never cut within a character": strings.Repeat("ä", 3000),
+		"the lines of a message are joined":              "a\n\tb\r\nc",
+		"bytes that are not UTF-8 are dropped":           "a\xffb",
+		"control characters become spaces":               "a\x00b",
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Line(text)

@@ -237,7 +237,7 @@ func TestOnlyOneProgramLeads(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover waits while an older version of drover leads that does not renew machine-controller's lease (MC-78)": func(e *election) {
+		"drover waits while an older version of drover leads without renewing machine-controller's lease (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -302,7 +302,7 @@ func TestDroverStopsLeadingWhenAnotherProgramTakesItsLease(t *testing.T) {
 }
 
 // While another program holds machine-controller's lease, Get must return when a drover last renewed drover's own lease.
-func TestTheLockReturnsTheLastRenewalOfDroversLeaseWhileMachineControllerLeads(t *testing.T) {
+func TestWhileMachineControllerLeadsTheLockShowsWhenDroverLastLed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		c, _ := e.client("drover-a")

@@ -40,7 +40,7 @@ func TestHealthChecksBesideDroversOtherControllers(t *testing.T) {
 	newWorldInMemory(t).runs(t, []part{
 		{"a Machine that recovers before the timeout is kept, and its condition Healthy becomes True (MCM-44)", (*world).testRecovers},
 		{"a Machine that the cache shows as unhealthy is kept when a live read shows its Node Ready", (*world).testStaleCache},
-		{"an unhealthy Machine is kept while its group's status records another replacement that the cache does not show yet", (*world).testStaleRecord},
+		{"an unhealthy Machine is kept while another Machine of its group is replaced, even if drover's cache does not show that yet", (*world).testStaleRecord},
 		{"a leader that has not renewed its lease in time replaces nothing (MCM-80)", (*world).testOldLease},
 		{"the health timeout of an unhealthy Machine starts again after an outage of the API server (MCM-51)", (*world).testBlind},
 	})

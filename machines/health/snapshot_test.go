@@ -35,7 +35,7 @@ func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 
 func TestWhatHealthChecksKnowAboutAMachine(t *testing.T) {
 	const name = "group-0-1-1"
-	t.Run("the Node, the deployment and the size of the deployment are known", func(t *testing.T) {
+	t.Run("health checks know the Machine's Node, its deployment and the deployment's size when a deployment owns the Machine's set", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m := seen(t, s, name)
 		if m.Node == nil || m.Node.Name != name || m.Group == nil || m.Group.Name != "group-0" || m.Group.Size != 3 || m.Aside || m.Outdated {

@@ -40,10 +40,10 @@ func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 		{"blocks deletions while the CRD of kind Cluster in drover's API group is being deleted (F-42)", map[string]func(*definition){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
 		{"blocks deletions while one of two CRDs that are being deleted lacks the annotation allow-deletion (F-42)", map[string]func(*definition){machines: allowedDeleting, sets: deleting},
 			[]string{"being deleted: machinesets.cluster.k8s.io.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
-		{"blocks deletions while the CRD of sets is missing (F-42)", map[string]func(*definition){sets: missing},
+		{"blocks deletions while the CRD of sets is missing, because the deletion of that CRD may have caused them (F-42)", map[string]func(*definition){sets: missing},
 			[]string{"missing: machinesets.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover"}},
-		{"allows deletions while CRDs of sets and deployments are missing if that of Machines is annotated with allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
-		{"names each CRD only once in the kubectl command that the message recommends (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
+		{"allows deletions while the CRDs of sets and deployments are missing when the CRD of Machines has the annotation allow-deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"blocks deletions while several CRDs are missing or being deleted, with a message that names each CRD to annotate only once (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
 			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a CRD without annotations and deletion timestamp is not being deleted, and has no annotation allow-deletion (F-42)", func(t *testing.T) {
+	t.Run("a CRD with empty metadata counts neither as being deleted, which blocks deletions, nor as annotated with allow-deletion (F-42)", func(t *testing.T) {
 		if d := definitionOf(&metav1.PartialObjectMetadata{}); d.allowed || d.deleting {
 			t.Errorf("got %+v", d)
 		}

@@ -182,7 +182,7 @@ func TestDeletionsAreBlockedWhileCRDsCannotBeRead(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a deletion is not blocked when only the previous read of CRDs was canceled (F-42)", func(t *testing.T) {
+	t.Run("a canceled read of the CRDs blocks only its own deletion, because the next deletion reads the CRDs again (F-42)", func(t *testing.T) {
 		s := installed()
 		k := keeper(t, s)
 		ended, end := context.WithCancel(t.Context())
@@ -220,12 +220,12 @@ func TestWhetherTheCRDsOfAMachinesOwnersBlockItsDeletion(t *testing.T) {
 		want    string
 	}{
 		{"allows the deletion when the set was deleted but the CRD of sets was not (F-42)", member(), nil, ""},
-		{"blocks the deletion when the CRD of sets is younger than the Machine, because it must have been re-created (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the CRD of deployments is younger than the Machine, because it must have been re-created (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the CRD of sets is younger than the Machine, although a new set has the same name (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
-		{"allows the deletion when the CRD of sets is younger than the Machine and the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows the deletion despite a re-created CRD of sets when the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
-		{"allows the deletion of a Machine without an owner when the CRD of sets is younger than the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
+		{"blocks the deletion when the CRD of sets was created again after the Machine, because the Machine's set was deleted with the earlier CRD (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when the CRD of deployments was created again after the Machine, because the Machine's deployment was deleted with the earlier CRD (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when the CRD of sets was created again after the Machine, even if a new set has the name of the Machine's deleted set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
+		{"allows the deletion when the CRD of sets was created again after the Machine but the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
+		{"allows the deletion when the CRD of sets was created again after the Machine but the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows the deletion of a Machine without an owner even when the CRD of sets was created again after the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
 		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -123,7 +123,7 @@ func TestAMachineUsesItsExistingServer(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("replaces the provider ID of a server that is gone with that of the existing server in one reconcile (MCM-40)", func(t *testing.T) {
+	t.Run("when spec.providerID names a server that does not exist, one reconcile corrects it to the Machine's existing server (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID

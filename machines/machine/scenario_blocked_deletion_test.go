@@ -88,7 +88,7 @@ func TestDroverChecksWhetherCRDsBlockTheDeletionOfAMachine(t *testing.T) {
 			t.Errorf("the deletion does not continue: %+v", b.deleting())
 		}
 	})
-	t.Run("the first check of the CRDs treats the deletion as not yet begun, and the checks after it treat the deletion as begun (F-42)", func(t *testing.T) {
+	t.Run("drover's first check requires a new read of the CRDs, and its later checks may reuse a recent read (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -99,7 +99,7 @@ func TestDroverChecksWhetherCRDsBlockTheDeletionOfAMachine(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("the first check treats the deletion as not yet begun even if a client has written a condition Deleting to the Machine (F-42)", func(t *testing.T) {
+	t.Run("drover's first check requires a new read of the CRDs even if a client has written condition Deleting to the Machine (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()

@@ -80,7 +80,7 @@ func (w *world) testLife(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	inOrder(t, "the join token is deleted", func(t *testing.T) {
+	inOrder(t, "the Machine's join token no longer exists once the Machine is Ready", func(t *testing.T) {
 		var tokens corev1.SecretList
 		w.must(w.client.List(w.ctx, &tokens, client.InNamespace("kube-system"), client.HasLabels{v1alpha1.LabelTokenMachine}))
 		if len(tokens.Items) != 0 {
@@ -94,7 +94,7 @@ func (w *world) testLife(t *testing.T) {
 	})
 	inOrder(t, "drover makes at most 5 writes of the Machine, 2 of the Node and 2 of the join token", w.testWrites)
 	inOrder(t, "the serving certificate of the kubelet is approved (MC-58)", w.testServing)
-	inOrder(t, "a certificate request for a Node that no Machine awaits is not approved (MC-58)", w.testUnawaited)
+	inOrder(t, "while the Machine is Ready, drover does not approve a certificate request for a Node that belongs to no Machine (MC-58)", w.testUnawaited)
 	inOrder(t, "condition Ready of the Machine follows condition Ready of its Node (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
 	t.Parallel()
 	inOrder(t, "the deletion waits for the disruption budget, names the budget, and leaves nothing behind (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })

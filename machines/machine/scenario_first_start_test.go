@@ -116,7 +116,7 @@ func TestAMachineIsShownAsStartingUntilItsNodeIsComplete(t *testing.T) {
 		for _, key := range []string{startup, ""} {
 			name := tt.name
 			if key == "" {
-				name += ", when no startup taint is configured"
+				name += ", when --startup-taint is not set"
 			}
 			t.Run(name+" (F-47)", func(t *testing.T) {
 				b := starting(t, key, cilium)
@@ -203,7 +203,7 @@ func TestAMachineIsShownAsStartingAgainOnlyForANewNode(t *testing.T) {
 	for _, key := range []string{startup, ""} {
 		name := "a Machine whose Node becomes unreachable is not shown as starting again"
 		if key == "" {
-			name += ", when no startup taint is configured"
+			name += ", when --startup-taint is not set"
 		}
 		t.Run(name+" (F-47)", func(t *testing.T) {
 			b := starting(t, key)
@@ -241,10 +241,10 @@ func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.
 		status func(*v1alpha1.MachineStatus)
 	}{
 		// machine-controller writes one condition without times and never changes it, and it writes no phase.
-		{"an unreachable Node is not shown as starting when it first started under machine-controller", func(s *v1alpha1.MachineStatus) {
+		{"an unreachable Node is not shown as starting when machine-controller has set its Machine's condition Ready to True", func(s *v1alpha1.MachineStatus) {
 			s.Phase, s.Conditions = nil, []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 		}},
-		{"an unreachable Node is not shown as starting when it first started under an older version of drover without a startup taint", func(s *v1alpha1.MachineStatus) {
+		{"an unreachable Node is not shown as starting when an older version of drover has set its Machine's phase to Running", func(s *v1alpha1.MachineStatus) {
 			s.Phase = ptr.To(v1alpha1.PhaseRunning)
 			s.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: "NodeNotReady"}}
 		}},
@@ -270,7 +270,7 @@ func TestANodeThatAnotherProgramOrVersionStartedIsNotShownAsStarting(t *testing.
 }
 
 func TestAStartupTaintOfAnotherProgramIsNotSetAgain(t *testing.T) {
-	t.Run("drover does not restore a taint that its program removed, even when the Machine's spec.taints names the taint (F-47)", func(t *testing.T) {
+	t.Run("after Cilium has removed its taint, drover does not set the taint again, even if the Machine's spec.taints has it (F-47)", func(t *testing.T) {
 		b := starting(t, "", cilium)
 		m := b.read()
 		m.Spec.Taints = []corev1.Taint{taint(cilium, corev1.TaintEffectNoExecute), taint("gpu", corev1.TaintEffectNoSchedule)}

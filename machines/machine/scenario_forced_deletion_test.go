@@ -90,7 +90,7 @@ var cloudFailures = map[string]func(b *bench) error{
 	"gets no connection": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "the call failed: no connection")
 	},
-	"gets no answer until the deadline": func(b *bench) error {
+	"times out after a minute": func(b *bench) error {
 		b.wait(time.Minute)
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "the call failed: no answer within 1m0s")
 	},
@@ -155,10 +155,10 @@ var neverDone = map[string]struct {
 		c.slow = true
 		c.onDelete = func() { c.servers["u"].State, c.servers["u"].Status = cloud.ServerDeleting, "DELETING" }
 	}, "the server was in state DELETING"},
-	"ports and volumes are never deleted": {func(c *fakeCloud) { c.unreleased = true }, "ports are being deleted"},
-	"the list of servers never ends":      {func(c *fakeCloud) { c.unsynced = true }, ""},
-	"the state of the server is unknown":  {func(c *fakeCloud) { c.unknown = "another project" }, ""},
-	"too many servers are gone at once":   {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
+	"ports and volumes are never deleted":              {func(c *fakeCloud) { c.unreleased = true }, "ports are being deleted"},
+	"drover can never read a complete list of servers": {func(c *fakeCloud) { c.unsynced = true }, ""},
+	"the state of the server is unknown":               {func(c *fakeCloud) { c.unknown = "another project" }, ""},
+	"too many servers are gone at once":                {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
 }
 
 func TestForcedDeletionEndsInAnyStateOfTheCloud(t *testing.T) {
@@ -180,7 +180,7 @@ var things = schema.GroupResource{Resource: "things"}
 // clusterFailures holds failures of a call to the API server.
 var clusterFailures = map[string]func(b *bench) error{
 	"gets no connection": func(*bench) error { return errors.New("connection refused") },
-	"gets no answer until the deadline": func(b *bench) error {
+	"times out after a minute": func(b *bench) error {
 		b.wait(time.Minute)
 		return errors.New("context deadline exceeded")
 	},
@@ -233,7 +233,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("%+v, %s", b.node().ObjectMeta, events)
 		}
 	})
-	t.Run("waits for the first list of servers in a new process, and then deletes the server (F-28)", func(t *testing.T) {
+	t.Run("waits until drover has listed the servers for the first time since its start, and then deletes the server (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		b.cloud.unsynced = true
@@ -301,7 +301,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("refused %v: %s", refused, events)
 		}
 	})
-	t.Run("ends although the API server answers 404 once to the removal of the finalizers (F-28)", func(t *testing.T) {
+	t.Run("removes the finalizers with a second patch when the first patch is answered with 404 although the Machine exists (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		found := false

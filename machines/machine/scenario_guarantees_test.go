@@ -48,7 +48,7 @@ func TestTheControllerLabelAndTheInitializersOfAMachine(t *testing.T) {
 			}
 		}
 	})
-	t.Run("deletes the server and the Node of a Machine although a label assigned it to another controller later (MC-79)", func(t *testing.T) {
+	t.Run("still deletes a Machine's server and Node after the Machine's label was changed to another controller (MC-79)", func(t *testing.T) {
 		b := joined(t, nil)
 		m := b.read()
 		label("theirs")(m)
@@ -185,8 +185,8 @@ func TestADeletionWaitsForCredentialsAndMachineClass(t *testing.T) {
 }
 
 func TestADeletionDuringTheCreationOfAServerLeavesNothing(t *testing.T) {
-	for _, call := range []string{"Prepare", "EnsureServer"} {
-		t.Run("a Machine that is deleted during the cloud call "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
+	for call, creates := range map[string]string{"Prepare": "creates the server's ports", "EnsureServer": "creates the server"} {
+		t.Run("a Machine that is deleted while drover "+creates+" leaves no cloud resource and no join token (MCM-55)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.cloud.during = func(now string) {
 				if now == call {

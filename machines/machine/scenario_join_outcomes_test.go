@@ -37,7 +37,7 @@ func TestJoinOutcomesAreWritten(t *testing.T) {
 }
 
 // withoutTypedOutcomes answers as an API server does whose schema lacks status.joinOutcomes (see
-// TestThePreviousAndThisReleaseCanReadAndWriteTheSameGroupStatus in machines/backoff).
+// TestWritesOfThePreviousAndThisReleaseToTheSameGroupStatus in machines/backoff).
 func withoutTypedOutcomes(ctx context.Context, c client.Client, name string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

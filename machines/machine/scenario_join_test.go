@@ -51,7 +51,7 @@ func TestAMachineWithoutAnOwnerAfterItsJoinTimeout(t *testing.T) {
 		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
 			t.Errorf("%+v", c)
 		}
-		t.Run("later keeps the phase Failed, and its console is not read again (MC-57)", func(t *testing.T) {
+		t.Run("an hour later, the Machine still has the phase Failed, and drover has not read its console again (MC-57)", func(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			b.pass()
@@ -60,7 +60,7 @@ func TestAMachineWithoutAnOwnerAfterItsJoinTimeout(t *testing.T) {
 				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
 			}
 		})
-		t.Run("becomes Ready when its Node registers after the join deadline", func(t *testing.T) {
+		t.Run("the Machine becomes Ready when its Node registers after the join timeout", func(t *testing.T) {
 			b.create(b.nodeOf())
 			b.pass()
 			if !isReady(b.read()) || b.read().Status.ErrorReason != nil {
@@ -185,7 +185,7 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v", b.node().Spec.Taints)
 		}
 	})
-	inOrder(t, "drover sets the label with the name of the physical host on the Node", func(t *testing.T) {
+	inOrder(t, "after the removal of the startup taint, the Node has drover's label with the name of its physical host", func(t *testing.T) {
 		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
 			t.Errorf("%q", got)
 		}

@@ -40,12 +40,12 @@ func TestDroverChangesNothingWhileItsLeaseIsNotRenewedInTime(t *testing.T) {
 		}
 	})
 	for _, tt := range []struct {
-		call  string
-		after map[string]int
+		name, call string
+		after      map[string]int
 	}{
-		{"Prepare", map[string]int{"Prepare": 1}},
+		{"drover does not create the server when drover's lease becomes too old during the creation of the server's ports", "Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("drover makes no other cloud call when the lease has become too old during the cloud call "+tt.call, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)

@@ -37,9 +37,9 @@ func (b *bench) relabel(labels map[string]string) {
 	b.update(m)
 }
 
-func TestARecordOfAppliedLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
+func TestDroverIgnoresTheNodeAnnotationInWhichOlderVersionsKeptTheirRecord(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
-	t.Run("a forged record does not make drover remove labels, annotations and taints of an administrator (F-6)", func(t *testing.T) {
+	t.Run("a forged record does not make drover remove an administrator's labels, annotations and taints from the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Labels[restricted] = "secret"
@@ -53,7 +53,7 @@ func TestARecordOfAppliedLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 			t.Errorf("labels %v, annotations %v, taints %v", n.Labels, n.Annotations, n.Spec.Taints)
 		}
 	})
-	t.Run("a Machine is shown as starting although a forged record says that its Node has started (F-6)", func(t *testing.T) {
+	t.Run("a Machine is shown as starting although its Node has a forged record that the first start is complete (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		n.Annotations = map[string]string{v1alpha1.AnnotationNodeSynced: forged}
@@ -81,7 +81,7 @@ func TestARecordOfAppliedLabelsInAnAnnotationOfTheNodeIsIgnored(t *testing.T) {
 	})
 }
 
-func TestTheRecordOfNodeLabelsAnnotationsAndTaintsInAMachinesStatus(t *testing.T) {
+func TestAMachinesStatusRecordsWhatDroverSetsOnItsNodeAndWhetherTheNodeHasStarted(t *testing.T) {
 	t.Run("the record is written together with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
 		b := newBench(t, templated)
 		b.pass()
@@ -94,7 +94,7 @@ func TestTheRecordOfNodeLabelsAnnotationsAndTaintsInAMachinesStatus(t *testing.T
 			t.Errorf("%d writes of the Machine, want 2: finalizers and provider ID", machines)
 		}
 	})
-	t.Run("the record says that the Node's first start is complete, and omits labels and annotations that drover always sets (F-6)", func(t *testing.T) {
+	t.Run("the record shows that the Node has started, and omits the labels and annotations that drover sets on every Node (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
 		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)
@@ -153,7 +153,7 @@ func TestTheRecordOfNodeLabelsAnnotationsAndTaintsInAMachinesStatus(t *testing.T
 			t.Errorf("labels %v, %+v; %d writes of the Machine and %d of the Node", n.Labels, b.read().Status, m-machines, nn-nodes)
 		}
 	})
-	t.Run("the record does not count the Node's first start as complete after the Node was deleted and has registered again (F-6)", func(t *testing.T) {
+	t.Run("after the Node was deleted and has registered again, the record shows that the Node has not started (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		b.registers(corev1.ConditionTrue)
 		b.pass()

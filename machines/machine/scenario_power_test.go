@@ -469,7 +469,7 @@ func TestWhetherADeletionPutsTheNodeOutOfService(t *testing.T) {
 			t.Errorf("out of service: %v, and when its server was deleted %v", outOfService(b.node()), tainted)
 		}
 	})
-	t.Run("does not put the Node out of service when somebody has deleted the server meanwhile", func(t *testing.T) {
+	t.Run("records no Event NodeOutOfService when a live read finds the server deleted, because the Event is about a shut-down server", func(t *testing.T) {
 		b := wontStart(t)
 		dies(b)
 		b.cloud.failing = func(call string) error {

@@ -74,7 +74,7 @@ func TestTheProjectInAMachinesStatus(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("a Machine whose spec cannot be read is deleted when its status names a project and no server (F-17)", func(t *testing.T) {
+	t.Run("a Machine with an invalid spec can be deleted when its status names a project but no server, because drover made none (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no room")
 		b.pass()
@@ -85,7 +85,7 @@ func TestTheProjectInAMachinesStatus(t *testing.T) {
 			t.Errorf("the Machine still exists: %+v", m.Status)
 		}
 	})
-	t.Run("a deleted Machine is kept while its project may have resources, and the Event of a forced deletion names the project (F-17)", func(t *testing.T) {
+	t.Run("a Machine's deletion waits while its project may hold its resources, and the Event of a forced deletion names the project (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Transient, fault.CodeUnsettled, "no answer")
 		b.pass()

@@ -176,7 +176,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOff(t *testing.T)
 			t.Errorf("%d Machines created ports", n)
 		}
 	})
-	inOrder(t, "in an hour, drover tries one server per back-off step and creates no Machine, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
+	inOrder(t, "in an hour, the autoscaler's calls to resize the group cause neither an extra attempt nor a new Machine (CA-C69)", func(t *testing.T) {
 		for minute := range 60 {
 			p.clock.SetTime(p.clock.Now().Add(time.Minute))
 			p.pass()

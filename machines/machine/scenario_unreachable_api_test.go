@@ -67,14 +67,14 @@ func TestAnOutageOfTheAPIServerExtendsTheJoinTimeout(t *testing.T) {
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 	passTime(b, watch, 5*time.Minute, true)
 	passTime(b, watch, time.Hour, false)
-	inOrder(t, "keeps the Machine that has no Node yet during the outage (MCM-79)", func(t *testing.T) {
+	inOrder(t, "drover keeps a Machine without a Node during the outage, even when the join timeout has passed (MCM-79)", func(t *testing.T) {
 		if b.pass(); b.read().DeletionTimestamp != nil {
 			t.Fatal("the server was given up")
 		}
 	})
 	watch.AnsweredControl()
 	passTime(b, watch, 30*time.Second+10*time.Minute-5*time.Second, true)
-	inOrder(t, "keeps the Machine that has no Node yet until the join timeout has passed since the outage (MCM-51, MCM-79)", func(t *testing.T) {
+	inOrder(t, "drover keeps the Machine without a Node until a full join timeout has passed after the outage has ended (MCM-51, MCM-79)", func(t *testing.T) {
 		result := b.pass()
 		if b.read().DeletionTimestamp != nil {
 			t.Fatal("the server was given up")
@@ -83,7 +83,7 @@ func TestAnOutageOfTheAPIServerExtendsTheJoinTimeout(t *testing.T) {
 			t.Errorf("the next reconcile is after %v", result.RequeueAfter)
 		}
 	})
-	inOrder(t, "deletes the Machine that has no Node yet when the join timeout has passed since the outage (MC-57)", func(t *testing.T) {
+	inOrder(t, "drover deletes the Machine without a Node when a full join timeout has passed after the outage has ended (MC-57)", func(t *testing.T) {
 		passTime(b, watch, 5*time.Second, true)
 		if b.pass(); b.read().DeletionTimestamp == nil {
 			t.Error("the server was not given up")

@@ -92,7 +92,7 @@ func TestTheLifeOfAMachineTakesFewWrites(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
 	t.Logf("writes: %v", b.written.made)
-	inOrder(t, "drover makes at most 7 writes from creation to Ready, without those of the set, and none is refused (F-57)", func(t *testing.T) {
+	inOrder(t, "the Machine controller makes at most 7 writes until a new Machine is Ready, and the API server refuses none of them (F-57)", func(t *testing.T) {
 		b.t = t
 		b.took(7)
 		m := b.read()
@@ -104,7 +104,7 @@ func TestTheLifeOfAMachineTakesFewWrites(t *testing.T) {
 		}
 		b.noTokens()
 	})
-	inOrder(t, "drover makes at most 3 writes for the deletion, without those of the set, and none is refused (F-57)", func(t *testing.T) {
+	inOrder(t, "the Machine controller makes at most 3 writes to delete the Machine, and the API server refuses none of them (F-57)", func(t *testing.T) {
 		b.t = t
 		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.cloud.slow, b.cloud.unreleased = true, true
@@ -168,9 +168,11 @@ func TestConditionServerReadyIsTrueForAReadyNodeEvenIfTheCloudsListShowsBUILD(t 
 }
 
 // The group's back-off holds at most 1024 bytes of the message.
-func TestALongErrorStaysCompleteInTheStatusDuringTheGroupsBackOff(t *testing.T) {
-	for owner, change := range map[string]func(*v1alpha1.Machine){"a deployment": deployed, "a set without a deployment": owned, "no set": nil} {
-		t.Run("of a Machine of "+owner+", and reconciles during the back-off write nothing and emit no Event (F-45)", func(t *testing.T) {
+func TestALongErrorStaysCompleteInAMachinesStatusDuringABackOff(t *testing.T) {
+	for owner, change := range map[string]func(*v1alpha1.Machine){
+		"a Machine of a deployment": deployed, "a Machine of a set without a deployment": owned, "a standalone Machine": nil,
+	} {
+		t.Run(owner+" keeps the complete error, and further reconciles of the Machine write nothing and emit no Event (F-45)", func(t *testing.T) {
 			b := newBench(t, change)
 			long := "the flavor is unknown; " + strings.Repeat("ä", 2000) + "; use another one"
 			b.cloud.full = fault.New(fault.Invalid, fault.CodeFlavorNotFound, "%s", long)

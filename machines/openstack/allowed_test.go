@@ -109,10 +109,10 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 		allowed              []string
 		passes               bool
 	}{
-		{"an endpoint from a Secret in drover's own namespace gets no request, because no spec may reference that Secret", "drover", "drover", []string{}, false},
+		{"an endpoint from a Secret in drover's namespace gets no request, because a Machine in another namespace may not reference it", "drover", "drover", []string{}, false},
 		{"an endpoint from a Secret in a namespace of --secret-namespaces gets requests", "clouds", "drover", []string{"clouds"}, true},
-		{"an endpoint from a Secret in the Machine's namespace gets no request when drover runs in another namespace", "kube-system", "drover", nil, false},
-		{"an endpoint from a Secret in the Machine's namespace gets requests when drover runs in the same namespace", "kube-system", "kube-system", nil, true},
+		{"an endpoint from a Secret in the Machine's namespace gets no request when drover runs elsewhere and so does not trust it", "kube-system", "drover", nil, false},
+		{"an endpoint from a Secret in the Machine's namespace gets requests when drover runs there too and so trusts it", "kube-system", "kube-system", nil, true},
 	} {
 		t.Run(tt.name+" (F-4)", func(t *testing.T) {
 			b := newDirectBench(t)

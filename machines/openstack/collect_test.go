@@ -121,7 +121,7 @@ func TestCollectDeletesOnlyOrphans(t *testing.T) {
 		refused(t, port, "exists")
 		refused(t, ip, "exists")
 	})
-	t.Run("keeps a resource whose owner tag names another Machine than the request for its deletion (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("refuses to delete a resource for Machine A when the resource's owner tag names Machine B (MCM-85, CAPI-59)", func(t *testing.T) {
 		for _, r := range all {
 			r.Machine = "uid-another"
 			refused(t, r, "does not name")
@@ -193,7 +193,7 @@ func TestIsServerGone(t *testing.T) {
 	gone := func(providerID string, places ...string) (bool, error) {
 		return b.cloud.IsServerGone(context.Background(), providerID, places)
 	}
-	t.Run("returns an error in the first minute after drover's start (MCM-86)", func(t *testing.T) {
+	t.Run("returns an error in the first minute after drover's start, because drover may not know all projects yet (MCM-86)", func(t *testing.T) {
 		if is, err := gone(s.ProviderID); is || !fault.Is(err, fault.Transient) {
 			t.Errorf("gone: %v, %v", is, err)
 		}

@@ -73,9 +73,9 @@ func TestServerCreateThatTheCloudNeverReceived(t *testing.T) {
 	})
 }
 
-func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
+func TestServerOfThePreviousLeaderThatAppearsBeforeTheNewLeaderReplacesItsPort(t *testing.T) {
 	t.Parallel()
-	t.Run("the server is found through its port although no list shows the server (F-21)", func(t *testing.T) {
+	t.Run("the new leader finds the server through the port although no list shows the server, and creates no other server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		road := b.leftOnItsWay(m)
@@ -95,25 +95,25 @@ func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
 	})
 }
 
-func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
+func TestFailureWhileDroverReplacesAPortAndThenCreatesAServerOnTheNewPort(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		lost sim.Fault
 	}{
 		{"when the look-up of the old port fails", sim.Fault{Call: "GET /ports/{id}", Status: 503, Times: 1}},
-		{"when the answer to the old port's deletion is lost", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
-		{"when the cloud does not receive the old port's deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
-		{"when the answer to the new port's creation is lost", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
-		{"when the new port's creation fails", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
-		{"when the answer to the move of the floating IP is lost", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
-		{"when the answer to the server's creation is lost", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
-		{"when the cloud does not receive the server's creation", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
+		{"when Neutron's answer to the deletion of the old port is lost", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
+		{"when the request to delete the old port never reaches Neutron", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
+		{"when Neutron's answer to the creation of the new port is lost", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
+		{"when Neutron answers the creation of the new port with 503", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
+		{"when Neutron's answer to the move of the floating IP is lost", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
+		{"when Nova's answer to the creation of the server is lost", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
+		{"when the request to create the server never reaches Nova", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
 	} {
 		for _, crash := range []bool{false, true} {
 			name := tt.name
 			if crash {
-				name += " and drover crashes"
+				name += " and drover then crashes"
 			}
 			t.Run("one server with one port remains "+name+" (F-21, F-27)", func(t *testing.T) {
 				b := newBench(t)
@@ -147,7 +147,7 @@ func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
 
 func TestPortOfThePreviousLeader(t *testing.T) {
 	t.Parallel()
-	t.Run("the server is created on a new port, and replacing the previous leader's port takes three calls (F-21)", func(t *testing.T) {
+	t.Run("drover replaces a port without a server in three calls, because a late create of a server may still name the old port (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-func TestGaugesShowOneServerAndTheCallLimitsOfAProject(t *testing.T) {
+func TestMetricsCountTheServersOfAProjectAndShowTheLimitsForCallsToTheCloud(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	registry := prometheus.NewRegistry()

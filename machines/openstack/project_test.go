@@ -52,7 +52,7 @@ func TestDeletionOfAMachineWhoseCredentialsDoNotWork(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes a Machine without resources whose spec has always named another project than the configured cloud's (F-17)", func(t *testing.T) {
+	t.Run("removes a Machine whose spec names a project that drover may not use, because the Machine never got any resources (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)

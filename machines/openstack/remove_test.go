@@ -9,9 +9,9 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestDeletionOfAServerIsSentOncePerBackOff(t *testing.T) {
+func TestDeletionOfAServerIsRequestedAgainOnlyAfterABackOff(t *testing.T) {
 	t.Parallel()
-	t.Run("the DELETE request is sent once per back-off, however often DeleteServer is called (MC-64)", func(t *testing.T) {
+	t.Run("drover repeats the DELETE request for a server only after 30 seconds, however often DeleteServer is called (MC-64)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		for range 100 {

@@ -32,7 +32,7 @@ func allowing(m *v1alpha1.Machine, server string) *v1alpha1.Machine {
 
 func TestAdoptionOfAServer(t *testing.T) {
 	t.Parallel()
-	t.Run("adopts a deleted Machine's server when an operator permits the adoption (F-1)", func(t *testing.T) {
+	t.Run("a new Machine gets the server of a deleted Machine when an operator permits the adoption (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -75,7 +75,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("loses no resource and creates none twice when drover crashes while it tags the adopted server", func(t *testing.T) {
+	t.Run("no resource is lost or created twice when drover crashes while it tags the adopted server", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -98,7 +98,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("creates no server when an operator permits the adoption of a server that does not exist (F-1)", func(t *testing.T) {
+	t.Run("drover creates no server when an operator permits the adoption of a server that does not exist (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		again := allowing(restored(t, "a"), "11111111-0000-4000-8000-000000000001")
 		b.guarded()

@@ -104,7 +104,7 @@ func TestPortWithoutAServerIsLookedUpTwiceAfterARestart(t *testing.T) {
 	b.active(m)
 }
 
-func TestMachineIsReconciledAfterTheSecondLookUpOfItsPort(t *testing.T) {
+func TestNewLeaderReconcilesAMachineAfterTheSecondLookBecauseItsServerMayNowBeCreated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
@@ -207,7 +207,7 @@ func TestNothingIsCreatedTwiceAfterALostAnswer(t *testing.T) {
 	}
 }
 
-func TestServerCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testing.T) {
+func TestDroverWaitsTwoMinutesBeforeItRepeatsAServerCreateThatNovaNeverAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))
@@ -223,7 +223,7 @@ func TestServerCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testin
 	b.once(t)
 }
 
-func TestDeletedMachineLeavesNoFloatingIPWhenTheAnswerToItsCreationWasLost(t *testing.T) {
+func TestFloatingIPWhoseCreationGotNoAnswerIsDeletedWithItsMachine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))

@@ -66,7 +66,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 	})
 }
 
-func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
+func TestCreatingTwentyMachinesTakesTwoCallsPerMachineAndOneListOfServersEveryTwoSeconds(t *testing.T) {
 	t.Parallel()
 	const n = 20
 	b := newBench(t)
@@ -109,7 +109,7 @@ func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
 	}
 }
 
-func TestFirstMachineOfAProjectLooksUpEachResourceOnce(t *testing.T) {
+func TestForAProjectsFirstMachineDroverLooksUpEachResourceOfTheSpecOnlyOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.active(newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool)))
@@ -124,7 +124,7 @@ func TestFirstMachineOfAProjectLooksUpEachResourceOnce(t *testing.T) {
 	}
 }
 
-func TestListsAreRequestedOncePerMinuteWhileNoMachineChanges(t *testing.T) {
+func TestWhileNoMachineChangesDroverMakesAboutOneCallToTheCloudPerMinute(t *testing.T) {
 	t.Parallel()
 	t.Run("drover makes at most ten calls to the cloud in nine minutes in which no Machine changes (CAPI-32)", func(t *testing.T) {
 		b := newBench(t)

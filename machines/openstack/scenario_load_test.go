@@ -147,8 +147,8 @@ func (s *slow) remove(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 
 func TestCloudIsNeverIdleWhileAMachineWaits(t *testing.T) {
 	const machines, port, server = 20, 1400 * time.Millisecond, time.Second
-	for _, atATime := range []int{1, 2, 8} {
-		t.Run(fmt.Sprintf("creating or deleting 20 Machines takes at most 1.4 times the minimum with a cloud limit of %d call(s) in flight (F-56)", atATime), func(t *testing.T) {
+	for atATime, calls := range map[int]string{1: "one call", 2: "two calls", 8: "eight calls"} {
+		t.Run("creating or deleting 20 Machines takes at most 1.4 times the minimum time when the cloud serves "+calls+" at a time (F-56)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSlow(t, machines, atATime)
 				began := time.Now()

@@ -246,7 +246,7 @@ func TestListOfPortsIsRepeatedWhenItIsOlderThanTheListOfServers(t *testing.T) {
 	}
 }
 
-func TestPortThatThePreviousLeaderCreatesLateDoesNotReplaceThePortInUse(t *testing.T) {
+func TestPortThatThePreviousLeaderCreatesAfterTheNewLeaderHasCreatedTheServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	road := &slowRoad{next: http.DefaultTransport, what: "/ports", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
@@ -280,7 +280,7 @@ func TestPortThatThePreviousLeaderCreatesLateDoesNotReplaceThePortInUse(t *testi
 	if len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != cloud.ResourcePort {
 		t.Fatalf("the late port is not among the tagged resources: %v", late)
 	}
-	t.Run("the unused port is deleted as an orphan once its Machine is gone (MCM-84)", func(t *testing.T) {
+	t.Run("the server does not get the late port, which is deleted as an orphan once the Machine is gone (MCM-84)", func(t *testing.T) {
 		if err := b.cloud.Collect(b.ctx, late[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestPortThatThePreviousLeaderCreatesLateDoesNotReplaceThePortInUse(t *testi
 	})
 }
 
-func TestFloatingIPThatThePreviousLeaderCreatesLateIsFound(t *testing.T) {
+func TestNewLeaderUsesAFloatingIPThatThePreviousLeaderCreatesAfterTheNewLeadersFirstList(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	road := &slowRoad{next: http.DefaultTransport, what: "/floatingips", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}

@@ -76,7 +76,7 @@ func TestNothingIsCreatedWhileAQuotaIsExhausted(t *testing.T) {
 	}
 }
 
-func TestRetainedPortAndFloatingIPAreReleasedWhileTheQuotaStaysExhausted(t *testing.T) {
+func TestRetainedPortAndFloatingIPAreReleasedForOtherMachinesWhenAQuotaStaysExhausted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", fullFields()))

@@ -34,7 +34,7 @@ func (r *slowDeletion) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestRetainedPorts(t *testing.T) {
 	t.Parallel()
-	t.Run("while drover deletes one retained port, another retained port is kept because a server is created on it (F-18)", func(t *testing.T) {
+	t.Run("a Machine's retained port is kept when a server is created on it while drover deletes another Machine's retained port (F-18)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Ports: 2} })
 		road := &slowDeletion{sent: make(chan struct{}), let: make(chan struct{})}
 		b.options.HTTP = road

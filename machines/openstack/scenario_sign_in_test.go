@@ -35,13 +35,13 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, own := range map[string]fields{
-		"signs in by password":                                                                 {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
-		"signs in by password in the default domain":                                           {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
-		"signs in by application credential":                                                   {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
-		"signs in by application credential with the credential's name instead of its ID":      {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
-		"signs in by token":                                                                    {"tokenId": token},
-		"signs in by password when user and password are objects with the field value (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
-		"signs in by password at an endpoint URL without a version":                            {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
+		"signs in by password":                                                            {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
+		"signs in by password in the default domain":                                      {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
+		"signs in by application credential":                                              {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
+		"signs in by application credential with the credential's name instead of its ID": {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
+		"signs in by token":                                                               {"tokenId": token},
+		"signs in by password when username and password are JSON objects that have one field named value (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
+		"signs in by password at an endpoint URL without a version":                                                {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

@@ -171,7 +171,7 @@ func TestStoredHoldsOfTheMassDeletionGuard(t *testing.T) {
 			t.Errorf("%d GETs, want one for each server that the list lacks", got)
 		}
 	})
-	t.Run("servers that are lost before and during a restart of drover count together (F-16)", func(t *testing.T) {
+	t.Run("losses before and during a restart of drover are added up, and all lost servers are held when the sum is too large (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)

@@ -191,7 +191,7 @@ func TestFloatingIPsFromKubermaticsMachineController(t *testing.T) {
 			t.Errorf("its own exists: %v, the other one: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
-	t.Run("a floating IP on another server is reported as left behind, not deleted, even if the Machine's annotation names it (F-3)", func(t *testing.T) {
+	t.Run("a floating IP on another server stays, and is reported as left behind, even if the Machine's annotation names it (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
@@ -203,7 +203,7 @@ func TestFloatingIPsFromKubermaticsMachineController(t *testing.T) {
 			t.Errorf("it exists: %v, named: %v", there(b, a.foreign), released.Left)
 		}
 	})
-	t.Run("a floating IP that was never on the Machine's server is reported as left behind and not deleted (F-3)", func(t *testing.T) {
+	t.Run("a floating IP that was never on the Machine's server stays, and is reported as left behind (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		free := b.address(b.plan(m).PoolID, "")
@@ -325,7 +325,7 @@ func TestDuplicateServerOfAMachine(t *testing.T) {
 			t.Errorf("the named server exists: %v, the one of another owner: %v", there(s.ID), there(foreign))
 		}
 	})
-	t.Run("is not deleted while spec.providerID names a server of another Machine (MCM-40)", func(t *testing.T) {
+	t.Run("stays while spec.providerID names another Machine's server, because drover cannot tell which server is the duplicate (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 		_, own := b.active(m)

@@ -122,7 +122,7 @@ func (w *tenants) held() held {
 }
 
 func TestStateOfUnusedConnectionsIsRemoved(t *testing.T) {
-	t.Run("an hour after their last use, drover keeps no connection, project or goroutine for 200 OpenStack users (F-12)", func(t *testing.T) {
+	t.Run("drover keeps no connection, project or goroutine for 200 OpenStack users an hour after it last used their credentials (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }
@@ -166,7 +166,7 @@ func testWhatNobodyUsesEnds(w *tenants) {
 }
 
 func TestProjectKeepsAWorkingConnection(t *testing.T) {
-	t.Run("a project keeps its connection while a Machine is recorded in it, even when the Machine's credentials fail (F-12)", func(t *testing.T) {
+	t.Run("a project keeps its connection when the password in its Machine's spec becomes wrong, until the Machine is gone (F-12)", func(t *testing.T) {
 		inTenants(t, func(w *tenants) {
 			project := w.sim.AddProject("theirs", sim.MetaKubeDomain)
 			w.sim.AddUser(sim.User{Name: "they", Password: "good", Projects: []string{"theirs"}})

@@ -51,7 +51,7 @@ func TestTheMemoryOfRemovalsThatAWatchHasShown(t *testing.T) {
 		holds(t, version("u", "3"), true, "b", "a")
 	})
 	t.Run("reports that a version of an object is current only when it is the last version that the watch has shown (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
-	t.Run("forgets a removal that was carried out, but not when the watch has meanwhile shown a newer version (F-5)", func(t *testing.T) {
+	t.Run("forgets a removal that a controller has carried out, unless the watch has since shown a newer version of the object (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)

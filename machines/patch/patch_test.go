@@ -40,7 +40,7 @@ func TestAMergePatchWritesOnlyTheGivenFields(t *testing.T) {
 	}
 }
 
-func TestAMergePatchOfAnOldVersionIsAConflict(t *testing.T) {
+func TestTheAPIServerRefusesAMergePatchWithAnOldResourceVersionAsAConflict(t *testing.T) {
 	w, set := store(t)
 	older := set.DeepCopy()
 	if err := w.Merge(t.Context(), set, map[string]any{"spec": map[string]any{"replicas": 3}}); err != nil {
@@ -52,7 +52,7 @@ func TestAMergePatchOfAnOldVersionIsAConflict(t *testing.T) {
 	}
 }
 
-func TestApplyingAStatusWritesOnlyTheStatus(t *testing.T) {
+func TestApplyStatusWritesTheStatusAndIgnoresChangesOfTheObjectsSpec(t *testing.T) {
 	w, set := store(t)
 	set.Spec.Replicas = new(int32(5))
 	if err := w.ApplyStatus(t.Context(), set, &v1alpha1.MachineSetStatus{Replicas: 2}); err != nil {

@@ -52,8 +52,8 @@ type busy struct {
 	until  time.Time
 }
 
-func TestLivingMachinesStayWithinTheMaximum(t *testing.T) {
-	t.Run("even with slow drains, the living Machines never exceed the largest maximum of the last minute (MCM-73, MCM-74)", func(t *testing.T) {
+func TestTheLivingMachinesOfADeploymentNeverExceedSizePlusSurge(t *testing.T) {
+	t.Run("for one minute after a change lowers size plus surge, the earlier value is the limit, however slowly Machines drain (MCM-73, MCM-74)", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := shape{
 				replicas:    rapid.Int32Range(0, 12).Draw(t, "replicas"),

@@ -61,7 +61,7 @@ func TestAMissingSizeOfADeploymentIsRestored(t *testing.T) {
 	})
 }
 
-func TestARestoredSizeIsLoweredByARemovalThatTheStatusDoesNotShowYet(t *testing.T) {
+func TestAMissingSizeOfADeploymentIsRestoredFromItsSetWhenTheDeploymentsStatusIsOutOfDate(t *testing.T) {
 	w := settled(shape{4, "1", "0"})
 	before := w.d.Status
 	w.remove(w.machines[0])

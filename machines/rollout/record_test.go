@@ -68,7 +68,7 @@ func TestARecordOfAPlanContainsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestATemplateKeepsItsHashWhenAPlansRecordHasOnlyAFingerprintOfItsProviderSpec(t *testing.T) {
+func TestATemplateKeepsItsHashWhenAFingerprintReplacesItsProviderSpec(t *testing.T) {
 	plain, again := template(), template(raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack","x":null}`))
 	for _, sealed := range []*v1alpha1.MachineTemplateSpec{plain.DeepCopy(), again.DeepCopy()} {
 		if err := seal(sealed); err != nil {

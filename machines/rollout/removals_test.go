@@ -71,7 +71,7 @@ func TestRemovalsWhileAMachineDrains(t *testing.T) {
 		lowered bool
 		sizes   string
 	}{
-		{"keeps the size of every set when a removal names the draining Machine and its replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
+		{"keeps every set's size and the replacement when a removal names only the draining Machine, which no longer counts in the size (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
 		{"deletes the draining Machine's replacement when a second removal names the replacement (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

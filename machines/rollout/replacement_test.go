@@ -57,14 +57,14 @@ func TestWhichMachineReplacesADrainingMachine(t *testing.T) {
 		want   []int
 	}{
 		{name: "there is no replacement when no Machine drains", ages: []int{100, 5, 1}, listed: -1},
-		{name: "the replacement is the Machine that was created when the draining Machine was deleted", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "the replacement is the Machine that a surge created before the draining Machine was deleted", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
-		{name: "there is no replacement when all Machines of the same set were created before the draining Machine was deleted", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "the replacement is the first Machine that was created after the draining Machine was deleted", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "the replacement is the Machine of another set that a rollout's surge created shortly before the draining Machine was deleted", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
+		{name: "a Machine of the draining Machine's own set is not the replacement when it was created before the deletion, because the set creates replacements only afterwards", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
 		{name: "two draining Machines of the old set have one replacement when a surge created only one Machine", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "there is no replacement when the other Machines were created at least 80 minutes before the draining Machine was deleted", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "there is no replacement when all other Machines were created more than 30 minutes before the deletion, too early for a surge", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
 		{name: "the replacement is a newer Machine, and not a Machine that is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "a draining Machine in spec.removals has no replacement", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
-		{name: "two draining Machines have two replacements", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
+		{name: "the replacements of two draining Machines are the first two Machines that were created after their deletion", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
 		{name: "two draining Machines have one replacement when only one Machine was created after their deletion began", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestWhichMachineReplacesADrainingMachine(t *testing.T) {
 	}
 }
 
-func TestAMachineThatARolloutReplacesIsNotListedAsAReplacement(t *testing.T) {
+func TestDuringARolloutThePlanNamesNoNodeOfTheOldTemplateAsReplacementOfADrainingNode(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 9)
 	w.deletedAgo(w.machines[0].Name, 10)

@@ -91,7 +91,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 	})
 }
 
-func TestMachinesThatARolloutRemovedCountInTheMaximumWhileTheyDrain(t *testing.T) {
+func TestMachinesThatARolloutRemovedCountTowardsReplicasPlusSurgeWhileTheyDrain(t *testing.T) {
 	for name, change := range map[string]func(*simulation){
 		"no server beyond replicas plus surge is created after a pause of the deployment (MC-17, F-33)":           func(w *simulation) { w.d.Spec.Paused = true },
 		"no server beyond replicas plus surge is created after a change back to the first template (MC-17, F-33)": func(w *simulation) { w.template("A") },
@@ -124,7 +124,7 @@ func TestMachinesThatARolloutRemovedCountInTheMaximumWhileTheyDrain(t *testing.T
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("Machines that are being deleted count as removed by the rollout when an older version of drover wrote no spec.rolloutRemovals (MC-17, F-33)", func(t *testing.T) {
+	t.Run("after an upgrade from a version of drover without spec.rolloutRemovals, Machines that already drain count too (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)

@@ -18,7 +18,7 @@ func TestFieldsThatAClientDroppedFromADeploymentOrSetAreRestored(t *testing.T) {
 			t.Errorf("Compute() = %+v, %v", p, err)
 		}
 	})
-	t.Run("restores a removal that a client dropped from the deployment while a set still has it, and keeps the deployment's size (F-5)", func(t *testing.T) {
+	t.Run("restores a removal in the deployment when only its set still has it, without lowering the size a second time (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()

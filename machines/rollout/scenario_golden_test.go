@@ -278,13 +278,14 @@ var scenarios = []scenario{
 // titles makes the names of tests from the names of scenarios, which are also the names of the golden files and therefore shorter.
 var titles = strings.NewReplacer(
 	"a named Machine", "a Machine in spec.removals",
-	"the named Machines of both templates", "the Machines of both templates that are in spec.removals",
+	"the named Machines of both templates", "the two Machines in spec.removals, one of template A and one of template B",
 	"the set with the annotated Machine", "the set of the Machine that is annotated for deletion",
 	"under the limit over all deployments", "when that is the limit for all deployments together",
-	"when drains stop the rollout", "when a slow drain stops the rollout",
+	"removes an unavailable Machine when drains stop the rollout", "removes an unavailable Machine to make room for a new one while a draining Machine uses up maxSurge",
 	"grows only B", "grows only the set of B",
 	"scales in proportion", "scales its sets in proportion",
-	"slow drains of a smaller one end", "the slow drains of a smaller size end",
+	"creates servers for a larger size before slow drains of a smaller one end", "creates servers for a scale-up while Machines of an earlier scale-down still drain",
+	"creates no third set for a reverted template", "uses the set of A again after the template is changed back to A",
 	"with Recreate", "with the strategy Recreate",
 	"with OnDelete", "with the strategy OnDelete",
 )

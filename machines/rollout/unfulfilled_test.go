@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestMachinesWithoutANodeAreReturnedInTheOrderOfDeletion_CAC84_CAC85(t *testing.T) {
+func TestMachinesWithoutANodeAreListedInTheOrderInWhichASmallerSizeDeletesThem_CAC84_CAC85(t *testing.T) {
 	listed := func(f *MachineFacts) { f.Listed = true }
 	got := namesOf(Unfulfilled([]MachineFacts{
 		fact("registered", 1), fact("registered-failed", 1, failed), fact("notready", 1, notReady),

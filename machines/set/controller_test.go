@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-func TestASetWithAnInvalidDeletePolicyOrSelectorIsRefused(t *testing.T) {
-	t.Run("a set is refused when its deletePolicy is unknown or its selector does not match its template (MC-38, MCM-1)", func(t *testing.T) {
+func TestWhichSetsTheControllerRefusesToReconcile(t *testing.T) {
+	t.Run("a set is refused when its deletePolicy is unknown, and when its selector does not match its template (MC-38, MCM-1)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.DeletePolicy = "Sometimes"
 		if _, err := check(set); err == nil {

@@ -114,7 +114,7 @@ func TestWhatANewMachineTakesFromItsTemplate(t *testing.T) {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}
 	})
-	t.Run("the Machine has every annotation of the template except those that need a special permission (F-5)", func(t *testing.T) {
+	t.Run("the Machine has the template's annotations except those that authors of Machines may not set (F-5)", func(t *testing.T) {
 		if len(m.Annotations) != 1 || m.Annotations["a"] != "b" {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}

@@ -22,13 +22,13 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 		create   int
 		remove   []string
 	}{
-		"creates the Machines that are missing (MC-32)":                             {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
-		"creates a replacement while a Machine is being deleted (MC-33)":            {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
-		"deletes the Machine without a Node first (MC-36)":                          {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
-		"deletes a Machine in spec.removals, and creates no replacement (CA-C88)":   {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
-		"replaces a Machine in spec.removals when the size is unchanged (MCM-30)":   {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
-		"ignores a Machine in spec.removals that is being deleted already (CA-C68)": {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
-		"deletes a Machine in spec.rolloutRemovals, and creates no replacement (MC-17, F-33)": {func() *v1alpha1.MachineSet {
+		"creates the Machines that are missing (MC-32)":                                                                           {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
+		"creates a replacement while a Machine is being deleted (MC-33)":                                                          {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
+		"deletes the Machine without a Node first (MC-36)":                                                                        {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
+		"deletes a Machine in spec.removals, and creates no replacement when the other Machines are as many as the size (CA-C88)": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
+		"deletes a Machine in spec.removals, and creates a replacement when the other Machines are fewer than the size (MCM-30)":  {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
+		"ignores a Machine in spec.removals that is being deleted already (CA-C68)":                                               {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
+		"deletes a Machine in spec.rolloutRemovals, and creates no replacement when the others are as many as the size (MC-17, F-33)": {func() *v1alpha1.MachineSet {
 			s := testSet(1)
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: "a", UID: "a"}}
 			return s

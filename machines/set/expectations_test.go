@@ -29,7 +29,7 @@ func TestASetRemembersItsOwnWritesUntilTheCacheShowsThem(t *testing.T) {
 			t.Errorf("decide() creates %d, want 1", d.create)
 		}
 	})
-	t.Run("deletes no Machine twice, and no other Machine instead, before the cache shows the deletion (MC-34)", func(t *testing.T) {
+	t.Run("counts a deletion before the cache shows it, so that no Machine is deleted again or in addition (MC-34)", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		small := testSet(1)
 		x.delete(small, a, start)
@@ -45,7 +45,7 @@ func TestASetRemembersItsOwnWritesUntilTheCacheShowsThem(t *testing.T) {
 			t.Errorf("decide() creates %d, want 2", d.create)
 		}
 	})
-	t.Run("reports a created Machine as overdue when the cache does not show it in time", func(t *testing.T) {
+	t.Run("lists a created Machine for a look-up in the API when the cache does not show it within 10 s", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		x.create(set, "a", start)
 		if late, wait := x.prune(set, nil, start.Add(time.Second)); len(late.created) != 0 || wait != overdue-time.Second {

@@ -23,8 +23,8 @@ func newLeaseFor(looks int64) *leaseFor {
 func (l *leaseFor) Fresh(time.Time) bool { return l.left.Add(-1) >= 0 }
 
 // A leader checks the age of its lease before each create, so that it never creates Machines beside a new leader.
-func TestASetCreatesNoMachineWhenTheLeadersLeaseIsOld(t *testing.T) {
-	t.Run("a reconcile that begins with an old lease is postponed, and creates no Machine", func(t *testing.T) {
+func TestASetCreatesNoMachineWhenTheLeaderHasNotRenewedItsLeaseInTime(t *testing.T) {
+	t.Run("a reconcile creates no Machine, and is repeated later, when the lease is too old from the start", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(0) })
 		set := testSet(3)
@@ -37,7 +37,7 @@ func TestASetCreatesNoMachineWhenTheLeadersLeaseIsOld(t *testing.T) {
 			t.Errorf("%d calls, %+v, %v; want none, and another reconcile after %v", *calls, result, err, retryLease)
 		}
 	})
-	t.Run("a reconcile that stops because the lease has become old is not reported as an error of the set", func(t *testing.T) {
+	t.Run("a reconcile that stops because the lease has become too old is not reported as an error of the set", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(2) })
 		set := testSet(3)
@@ -54,7 +54,7 @@ func TestASetCreatesNoMachineWhenTheLeadersLeaseIsOld(t *testing.T) {
 			t.Errorf("the set's error is %v, %v", set.Status.ErrorReason, err)
 		}
 	})
-	t.Run("a set stops creating Machines when the lease becomes old after the set's first create call", func(t *testing.T) {
+	t.Run("a set stops creating Machines when the lease becomes too old after the set's first create call", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(1) })
 		if err := r.machines.create(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {

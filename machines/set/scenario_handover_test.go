@@ -159,7 +159,7 @@ func (h *handover) stay(want ...string) {
 }
 
 func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
-	t.Run("deletes no second Machine after a decrease when the late watch does not show yet that the previous leader has deleted one (F-55)", func(t *testing.T) {
+	t.Run("deletes no further Machine after the previous leader's scale-down, although the late watch still shows the deleted one (F-55)", func(t *testing.T) {
 		inHandover(t, "machines", func(h *handover) {
 			marked := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}}
 			mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationDeleteMachine)
@@ -191,7 +191,7 @@ func TestANewLeaderWhoseWatchIsLateActsOnTheCurrentObjects(t *testing.T) {
 			h.stay(before...)
 		})
 	})
-	t.Run("deletes no Machine that the previous leader created after an increase that the late watch does not show yet (F-55)", func(t *testing.T) {
+	t.Run("keeps the Machine that the previous leader created, although the late watch still shows the old, lower size of the set (F-55)", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.write(4)
 			h.add("d")

@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheStatusOfASetIsWrittenAtIntervals(t *testing.T) {
+func TestTheStatusOfABareSetIsWrittenAtMostEveryTwoSecondsExceptForErrors(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestHowOftenTheStatusOfADeploymentsSetIsWritten(t *testing.T) {
 	})
 }
 
-func TestALastingErrorIsWrittenIntoTheStatusOfASetOnce(t *testing.T) {
+func TestAnErrorThatEachCreateAttemptRepeatsIsWrittenOnlyOnceIntoTheSetsStatus(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	writes, made := 0, 0
 	r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{

@@ -116,7 +116,7 @@ func TestHowTheInstancesOfAGroupAreReportedToTheAutoscaler(t *testing.T) {
 	}
 }
 
-func TestAnErrorOnWhichTheAutoscalerHasActedIsReportedAgainOnlyAfterTheNextFailure(t *testing.T) {
+func TestAFailedMachineThatTheAutoscalerAskedToRemoveShowsNoErrorUntilItFailsAgain(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 1, 5)
 	m := p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))

@@ -19,10 +19,10 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzASnapshotWithAnySizesBreaksNoInvariantAndNeedsLittleMemory puts arbitrary numbers into all fields with sizes and
-// bounds. The snapshot must break no invariant, and the memory for it and for its answers must stay below a bound that
-// does not depend on the numbers.
-func FuzzASnapshotWithAnySizesBreaksNoInvariantAndNeedsLittleMemory(f *testing.F) {
+// FuzzASnapshotOfGroupsWithArbitrarySizesKeepsItsInvariantsAndTakesAtMost1MiB puts arbitrary numbers into all fields
+// with sizes and bounds. The snapshot must break no invariant, and the memory for it and for its answers must stay below a bound
+// that does not depend on the numbers.
+func FuzzASnapshotOfGroupsWithArbitrarySizesKeepsItsInvariantsAndTakesAtMost1MiB(f *testing.F) {
 	const most = math.MaxInt32
 	f.Add(int32(3), int32(0), int32(0), "5", "0", uint8(2))
 	f.Add(int32(100_000), int32(most), int32(0), "100000", "100000", uint8(0))

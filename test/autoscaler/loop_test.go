@@ -145,7 +145,7 @@ func unschedulable(name, cpu string) *corev1.Pod {
 	return p
 }
 
-func TestTheAutoscalersFirstLoopAsksForGroupsOfNodesAndGPUTypesBeforeRefresh(t *testing.T) {
+func TestInItsFirstLoopTheAutoscalerAsksForEachNodesGroupAndForTheGPUTypesBeforeRefresh(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, _ := started(t, g, readyOf("n1", "g").Node, readyOf("foreign", "").Node)
 	loop(t, a)

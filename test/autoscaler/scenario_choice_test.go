@@ -26,9 +26,9 @@ func TestSimilarGroupsInTwoZones(t *testing.T) {
 		peak    int
 	}{
 		"two similar groups grow evenly (CA-C102)": {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, -1, 3, 3, 6},
-		"only one group grows when the labels for the CSI zone differ, because the groups are not similar then (CA-C102)": {[]string{labelPool}, -1, 6, 0, 6},
-		"a group also grows by the share of a similar group whose quota is exhausted (CA-C102)":                           {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
-		"only one group grows when the comparison of the groups ignores no label, as they are not similar then (CA-C102)": {nil, -1, 6, 0, 6},
+		"only one group grows when the labels for the CSI zone differ, because the groups are not similar then (CA-C102)":       {[]string{labelPool}, -1, 6, 0, 6},
+		"when a group's quota is exhausted, a similar group grows by the nodes that the first group cannot get (CA-C102)":       {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
+		"only one group grows when the autoscaler compares all labels, because the groups have different pool labels (CA-C102)": {nil, -1, 6, 0, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -98,7 +98,7 @@ const zeroOrMax = "cluster.k8s.io/autoscaling-options-zeroormaxnodescaling"
 
 func TestZeroOrMaxNodeScaling(t *testing.T) {
 	t.Parallel()
-	t.Run("a group with zeroormaxnodescaling scales like any other when drover does not pass the option on (CA-C95)", func(t *testing.T) {
+	t.Run("without drover's flag --allow-zero-or-max, a group with zeroormaxnodescaling scales like any other (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{})
@@ -109,7 +109,7 @@ func TestZeroOrMaxNodeScaling(t *testing.T) {
 			w.neverAbove(1)
 		})
 	})
-	t.Run("a group with zeroormaxnodescaling grows to its maximum at once and never shrinks when drover passes the option on (CA-C95)", func(t *testing.T) {
+	t.Run("with drover's flag --allow-zero-or-max, a group with zeroormaxnodescaling grows to its maximum at once and never shrinks (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})

@@ -19,7 +19,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 			})
 		})
 	}
-	t.Run("known limit: the autoscaler requests nodes twice when the startup taint is removed before the node is initialized (F-47)", func(t *testing.T) {
+	t.Run("the autoscaler requests nodes twice if drover removes the startup taint before a node is initialized, as it formerly did (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.startsEarly = true
 			p := withThreeBusyNodes(w, pool{})
@@ -35,7 +35,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 
 func TestNodesThatAreNeverInitialized(t *testing.T) {
 	t.Parallel()
-	t.Run("for five pods the autoscaler never requests more than seven nodes, and the three working nodes stay (F-47)", func(t *testing.T) {
+	t.Run("for two more pods the autoscaler never requests more than four new nodes at a time, and the three old pods keep running (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.controller.dead = true
@@ -63,8 +63,8 @@ func TestNodesThatAreNeverInitialized(t *testing.T) {
 		})
 	})
 	for name, early := range map[string]bool{
-		"a rollout keeps the three pods of its group running while new nodes are not initialized (F-47)":              false,
-		"a rollout evicts pods too early when the startup taint is removed before the new node is initialized (F-47)": true,
+		"a rollout keeps the three pods of its group running while new nodes are not initialized (F-47)":                              false,
+		"a rollout evicts pods too early if drover removes the startup taint before a node is initialized, as it formerly did (F-47)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -75,7 +75,7 @@ func TestTheSizeFollowsTheDemand_CA_C58(t *testing.T) {
 
 // The numbers of calls in a steady loop are those of cluster-autoscaler itself: 2 + 3G + 5N + 7U calls for G groups, N
 // nodes in groups and U nodes without a group.
-func TestALoopWithoutChangesMakesAsManyCallsAsTheRealAutoscaler(t *testing.T) {
+func TestALoopOfTheSimulatedAutoscalerMakesAsManyCallsAsTheRealOneWhenItHasNothingToScale(t *testing.T) {
 	inWorld(t, func(w *world) {
 		withThreeBusyNodes(w, pool{})
 		foreign := readyOf("foreign", "").Node
@@ -121,8 +121,8 @@ func TestScaleUpsDuringFailedCalls(t *testing.T) {
 		})
 	})
 	for name, method := range map[string]string{
-		"the autoscaler requests nodes twice after NodeGroups has failed once, and removes the excess":          "NodeGroups",
-		"the autoscaler requests nodes twice after NodeGroupGetOptions has failed once, and removes the excess": "NodeGroupGetOptions",
+		"by a known bug, the autoscaler forgets a scale-up after one failed NodeGroups call, repeats it, and removes the excess":   "NodeGroups",
+		"by a known bug, the autoscaler forgets a scale-up after a failed NodeGroupGetOptions, repeats it, and removes the excess": "NodeGroupGetOptions",
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

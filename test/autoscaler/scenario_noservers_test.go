@@ -16,7 +16,7 @@ func lostFrom(first int) func(n int) bool { return func(n int) bool { return n >
 
 func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
-	t.Run("when one of four new servers never becomes a node, at most one replica and no registered node is removed (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
+	t.Run("when the autoscaler reverts four new servers because one never becomes a node, drover keeps the other three (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})
@@ -35,7 +35,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			w.neverAbove(7)
 		})
 	})
-	t.Run("the size stays between 3 and 7 while no new server becomes a node for two hours, and is 5 in the end (CA-C89)", func(t *testing.T) {
+	t.Run("for five pods, the size stays between 3 and 7 while only three servers become nodes, and is 5 once all servers do (CA-C89)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 5

@@ -53,7 +53,7 @@ func TestScaleUpForAPodWhenTheGroupsOnlyNodeTakesNoPods(t *testing.T) {
 		grows  bool
 	}{
 		"a group grows because its node with the taint uninitialized neither counts as upcoming nor takes the pod (F-47)": {[]string{taintUninitialized}, true},
-		"a group does not grow because its node with the startup taint counts as upcoming (F-47)":                         {[]string{taintUninitialized, startupTaint}, false},
+		"a group's node with the startup taint counts as upcoming, so the group does not grow (F-47)":                     {[]string{taintUninitialized, startupTaint}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{

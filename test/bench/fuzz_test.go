@@ -16,10 +16,10 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// FuzzNoGRPCRequestMakesDroverPanicOrWrite sends arbitrary bytes as the request of each method of the service, on a server with real
+// FuzzArbitraryGRPCRequestsMakeDroverNeitherPanicNorWriteToKubernetes sends arbitrary bytes as the request of each method of the service, on a server with real
 // node groups. Nothing may panic or be written. The groups are at both of their bounds, so that even a valid request
 // writes nothing, and there is no client for writes.
-func FuzzNoGRPCRequestMakesDroverPanicOrWrite(f *testing.F) {
+func FuzzArbitraryGRPCRequestsMakeDroverNeitherPanicNorWriteToKubernetes(f *testing.F) {
 	for n := range proto.CloudProvider_ServiceDesc.Methods {
 		f.Add(n, []byte("\n\x25MachineDeployment/kube-system/pool\x10\x01"))
 		f.Add(n, []byte("\n\x0a\n\x08pool-001\x12\x02x\x00"))

@@ -38,19 +38,19 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "a Machine is created and deleted", script: (*harness).oneMachine},
 		{Name: "the cloud's responses to the first create calls are lost", before: loseAnswers, slack: 3 * time.Minute, script: (*harness).oneMachine},
-		{Name: "a Machine's first server goes to ERROR", everySecond: failFirst, script: (*harness).oneMachine},
+		{Name: "a Machine's first server goes to ERROR, and drover replaces it", everySecond: failFirst, script: (*harness).oneMachine},
 		{Name: "a set grows, loses a server, shrinks and is deleted", script: (*harness).oneSet},
 		{Name: "the cloud's server lists are five seconds old", before: lagLists, script: (*harness).oneMachine},
 		{Name: "a disruption budget delays a pod's eviction, and the pod's volume is detached late", world: world.Options{PodVolume: true}, script: (*harness).oneMachine},
 		{Name: "a leader that lost its lease keeps working on a Machine", stale: &process.StaleLeader{}, script: (*harness).oneMachine},
 		{Name: "a call arrives 20 s late, after the leader that made it has lost its lease", stale: &process.StaleLeader{Pause: 20 * time.Second}, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
 		{Name: "a leader that lost its lease keeps working on a set", stale: &process.StaleLeader{}, script: (*harness).oneSet},
-		{Name: "a create call that drover sent before a crash arrives late (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
-		{Name: "a Machine is deleted with its ConfigMap and Cluster after the response to its server's creation was lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, script: (*harness).referencesDeleted},
+		{Name: "drover crashes when it sends a create call, which reaches the cloud 23 s later (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
+		{Name: "the response to a server's creation is lost, and a user deletes the Machine with the ConfigMap and Cluster that it refers to (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, script: (*harness).referencesDeleted},
 		{Name: "a Machine's server is shut down outside of drover", slack: 3 * time.Minute, script: (*harness).serverShutDown},
 		{Name: "two of three Machines of a set become unhealthy", thinning: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, script: (*harness).twoUnhealthy},
-		{Name: "a Machine's finalizers are removed, and the orphan collector deletes its server and its Node", thinning: 10, world: world.Options{Safety: true}, slack: orphanSlack, script: (*harness).oneOrphan},
-		{Name: "a create call arrives late, and the orphan collector deletes what it created", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, script: (*harness).lateCreate},
+		{Name: "a user deletes a Machine and removes its finalizers, and drover's orphan collector deletes its server and its Node", thinning: 10, world: world.Options{Safety: true}, slack: orphanSlack, script: (*harness).oneOrphan},
+		{Name: "drover crashes when it sends a create call, which reaches the cloud 23 s later, and drover deletes the extra resource", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, script: (*harness).lateCreate},
 	}
 }
 
@@ -60,7 +60,7 @@ func FailureScenarios() []Scenario {
 	scenarios := slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.stale != nil || s.holdBack > 0 })
 	return append(scenarios,
 		Scenario{Name: "a Machine is deleted by force (F-25)", world: world.Options{Forced: true}, script: (*harness).forcedDeletion},
-		Scenario{Name: "the first server of a set goes to ERROR (F-24)", everySecond: failFirst, script: (*harness).setWithFailure})
+		Scenario{Name: "the first server of a set goes to ERROR, and drover replaces it (F-24)", everySecond: failFirst, script: (*harness).setWithFailure})
 }
 
 // WatchScenarios returns the scenarios for disturbed watches: those for failing calls, and rollouts.
@@ -68,7 +68,23 @@ func WatchScenarios() []Scenario {
 	return append(FailureScenarios(),
 		Scenario{Name: "a Machine is deleted just after its Node registered", script: (*harness).deletedAtOnce},
 		Scenario{Name: "a deployment is rolled out with a surge", script: (*harness).rollWithSurge},
-		Scenario{Name: "a deployment is rolled out without a surge, then loses a Machine in spec.removals and grows", script: (*harness).rollWithoutSurge})
+		Scenario{Name: "a deployment is rolled out without a surge, scaled down by an entry in spec.removals, and scaled up", script: (*harness).rollWithoutSurge})
+}
+
+// Fault describes the fault of a run of the crash test, as the beginning of the phrase "a crash before call number 1". after is
+// true for a fault point after a call.
+func (s Scenario) Fault(after bool) string {
+	switch {
+	case s.holdBack > 0 && !after:
+		return "a crash while it sends"
+	case s.stale != nil && after:
+		return "the loss of its lease after"
+	case s.stale != nil:
+		return "the loss of its lease before"
+	case after:
+		return "a crash after"
+	}
+	return "a crash before"
 }
 
 // OnlyDeletion reports whether only calls after the deletion of the first Machine may fail in this scenario.

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/process"
 )
 
-func TestMostSimulatedRunsOfDroverWithTheSameSeedMakeTheSameCalls(t *testing.T) {
+func TestMoreThanHalfOfAllRunsWithTheSameSeedMakeTheSameCallsSoThatFailuresCanBeRepeated(t *testing.T) {
 	for _, s := range worlds() {
 		for _, scenario := range chaos.Scenarios() {
 			seen := map[string]int{}
@@ -30,7 +30,7 @@ func TestMostSimulatedRunsOfDroverWithTheSameSeedMakeTheSameCalls(t *testing.T) 
 	}
 }
 
-func TestEveryMachineHasOneServerAfterACrashAtAnyCall(t *testing.T) {
+func TestEveryMachineHasOneServerAfterACrashOrALostLeaseAtAnyCall(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
@@ -38,7 +38,7 @@ func TestEveryMachineHasOneServerAfterACrashAtAnyCall(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run(s.Name+": each Machine gets one server, and no server is left in the end (CA-C79, CAPI-18, CAPI-19, MCM-36)", func(t *testing.T) {
+		t.Run(s.Name+": each running Machine has one working server, and no server is left in the end (CA-C79, CAPI-18, CAPI-19, MCM-36)", func(t *testing.T) {
 			for _, seed := range worlds() {
 				c := crashes{scenario: s, number: i, seed: seed, every: s.Stride(*stride), runs: &runs}
 				if i == 0 {
@@ -69,8 +69,7 @@ func (c crashes) test(t *testing.T) {
 			due = slices.Contains(focus, p)
 		}
 		if *crash == i || *crash < 0 && due {
-			when := map[bool]string{false: "before", true: "after"}[p.After]
-			t.Run(fmt.Sprintf("drover recovers from a fault %s call number %d of %s (repeat with -crash=%d)", when, p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
+			t.Run(fmt.Sprintf("drover recovers from %s call number %d of %s (repeat with -crash=%d)", c.scenario.Fault(p.After), p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestEveryMachineReachesItsFinalStateAfterACallThatFails(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run("one call fails while "+s.Name, func(t *testing.T) {
+		t.Run("a call fails while "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				f := failures{scenario: s, number: i, seed: seed, runs: &runs}
 				t.Run(fmt.Sprintf("the random seed is %d", seed), f.test)

@@ -9,7 +9,7 @@ import (
 func TestWhatDroverDoesAboutMissingImagesAndFailingServers(t *testing.T) {
 	for name, scenario := range map[string]chaos.Scenario{
 		"a Machine whose image is uploaded 20 s after the first look-up gets a server within a minute (F-49)": chaos.LateImage(),
-		"a group backs off once its second server has failed (F-50)":                                          chaos.ServersFail(),
+		"a group backs off after its second server has gone to ERROR for an unknown reason (F-50)":            chaos.ServersFail(),
 		"a bare set replaces the servers that never join the cluster, one at a time (F-52)":                   chaos.NobodyJoins(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestEveryMachineReachesItsFinalStateDespiteADisturbedWatch(t *testing.T) {
 		if *scenario >= 0 && *scenario != i {
 			continue
 		}
-		t.Run("one watch is disturbed while "+s.Name, func(t *testing.T) {
+		t.Run("watches are disturbed while "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				w := watches{scenario: s, number: i, seed: seed, runs: &runs}
 				t.Run(fmt.Sprintf("the random seed is %d", seed), w.test)
@@ -56,7 +56,7 @@ func (w watches) test(t *testing.T) {
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("drover recovers when the watch of %s is disturbed after change number %d of the run: %s (repeat with -watch=%d)", kind, at+1, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
+					t.Run(fmt.Sprintf("drover recovers when, after change number %d of the run, the watch of %s %s (repeat with -watch=%d)", at+1, kind, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}

@@ -55,11 +55,11 @@ true
 func TestDocumentationPagesWithInvalidCommandBlocksAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ page, want string }{
-		"a page with a misspelt comment above a block is refused":           {"<!-- tests: a -->\n~sh\na\n~\n", "p.md:2: the comment above the block must be"},
-		"a page with a block whose name contains a blank is refused":        {"<!-- test: a b -->\n~sh\na\n~\n", `the name "a b"`},
-		"a page with a block in the language bash instead of sh is refused": {"~bash\na\n~\n", "p.md:1: the language of commands is sh, not bash"},
-		"a page with a command in a block without a language is refused":    {"~\nkubectl get x\n~\n", `p.md:2: "kubectl get x" stands in a block without a language`},
-		"a page with a block that is not closed is refused":                 {"~sh\nkubectl get x\n", "p.md:1: the block is not closed"},
+		"a page with the comment tests: instead of test: above a block is refused": {"<!-- tests: a -->\n~sh\na\n~\n", "p.md:2: the comment above the block must be"},
+		"a page with a block whose name contains a blank is refused":               {"<!-- test: a b -->\n~sh\na\n~\n", `the name "a b"`},
+		"a page with a block in the language bash instead of sh is refused":        {"~bash\na\n~\n", "p.md:1: the language of commands is sh, not bash"},
+		"a page with a command in a block without a language is refused":           {"~\nkubectl get x\n~\n", `p.md:2: "kubectl get x" stands in a block without a language`},
+		"a page with a block that is not closed is refused":                        {"~sh\nkubectl get x\n", "p.md:1: the block is not closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,7 @@ func TestTheDockerfileBuildsDrover(t *testing.T) {
 			t.Errorf("the Dockerfile does not build with golang:%s", release)
 		}
 	})
-	t.Run("ko builds with the flags and the base image of the Dockerfile", func(t *testing.T) {
+	t.Run("the Dockerfile has the same build flags and the same base image as .ko.yaml, the configuration of ko", func(t *testing.T) {
 		var ko struct {
 			DefaultBaseImage string   `json:"defaultBaseImage"`
 			DefaultPlatforms []string `json:"defaultPlatforms"`

@@ -72,12 +72,14 @@ func TestDroverMayWriteSecretsOnlyWhenItMakesItsOwnCertificates(t *testing.T) {
 	}
 }
 
-func TestTheHelmValuePodNameDoesNotChangeTheSelectorOfTheAutoscalersDeployment(t *testing.T) {
-	d := deploymentOf(t, rendered(t, "--set=autoscaler.mode=separate", "--set=autoscaler.podName=other"), "cluster-autoscaler")
-	want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
-	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
-		t.Errorf("selector (-want +got):\n%s", diff)
-	}
+func TestSelectorOfTheChartsDeploymentForTheAutoscaler(t *testing.T) {
+	t.Run("does not depend on the Helm value autoscaler.podName, which is only for an autoscaler outside the chart", func(t *testing.T) {
+		d := deploymentOf(t, rendered(t, "--set=autoscaler.mode=separate", "--set=autoscaler.podName=other"), "cluster-autoscaler")
+		want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
+		if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
+			t.Errorf("selector (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestTheChartHasADisruptionBudgetForTheAutoscalersPods(t *testing.T) {
@@ -139,9 +141,9 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		{"replicas that are not a number", []string{image[0], "--set-string=replicas=two"}, "replicas"},
 		{"a cert-manager issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
 		{"certificates in two namespaces from a cert-manager Issuer, which serves only one namespace", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
-		{"certificates in two namespaces from a CA that the chart creates in one of them", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"its own cert-manager CA for certificates in two namespaces, because the CA's Issuer serves only one namespace", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
 		{"drover's own namespace as a namespace for Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
-		{"a list tls.allowedClients without the autoscaler, to which drover issues a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
+		{"a list tls.allowedClients without cluster-autoscaler, because the autoscaler's certificate has that name", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
 		{"an unknown key in the values of the chart for the CRDs", nil, "additional"},
 	} {
 		t.Run("the chart refuses "+row.name, func(t *testing.T) {

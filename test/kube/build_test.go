@@ -83,7 +83,7 @@ func TestConcurrentRequestsForTheSameBinariesCauseOneBuild(t *testing.T) {
 	}
 }
 
-func TestTheNameOfTheFolderWithBuiltBinariesDependsOnTheirSource(t *testing.T) {
+func TestTheControlPlaneIsBuiltIntoAnotherFolderWhenItsSourceCodeChanges(t *testing.T) {
 	source := smallSource(t)
 	before, err := newBuild(source)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestTheNameOfTheFolderWithBuiltBinariesDependsOnTheirSource(t *testing.T) {
 	}
 }
 
-func TestAFailedBuildReturnsTheCompilersErrorAndKeepsNoFiles(t *testing.T) {
+func TestAFailedBuildOfTheControlPlaneReportsTheCompilersErrorAndLeavesNoFilesInTheCache(t *testing.T) {
 	source := smallSource(t)
 	freshCache(t)
 	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\n\nfunc main() { missing() }\n"), 0o600); err != nil {

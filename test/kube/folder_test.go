@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOnlyTemporaryFoldersOfKilledProcessesAreDeleted(t *testing.T) {
+func TestCreatingATemporaryFolderDeletesOnlyFoldersThatKilledProcessesLeftWithTheSamePrefix(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	killed, release, err := OwnFolder("", "swept-")
 	if err != nil {

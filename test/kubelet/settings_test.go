@@ -106,7 +106,7 @@ func TestANodesAllocatableResourcesAreItsCapacityMinusReservationsAndEvictionThr
 	}
 }
 
-func TestAKubeletRequestsAServingCertificateWithEachOfItsAddressesOnlyOnce(t *testing.T) {
+func TestAKubeletsRequestForAServingCertificateListsEachAddressOfTheNodeOnlyOnce(t *testing.T) {
 	r := servingRequest([]corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: "n1"},
 		{Type: corev1.NodeInternalDNS, Address: "n1"},

@@ -48,7 +48,7 @@ func TestTheSimulatedCloudWithRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the time for creating eight ports is inversely proportional to how many the cloud creates at a time (F-56)", func(t *testing.T) {
+	t.Run("the cloud creates eight ports in half the time when it creates twice as many at a time (F-56)", func(t *testing.T) {
 		for atATime, want := range map[int]time.Duration{1: 11200 * time.Millisecond, 2: 5600 * time.Millisecond, 8: 1400 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, atATime))

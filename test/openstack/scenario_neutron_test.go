@@ -209,7 +209,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("a floating IP is refused for a port that has one, for an unknown port, and from an internal network", func(t *testing.T) {
+	t.Run("Neutron refuses a floating IP whose port already has one, whose port is unknown, or whose network is not external", func(t *testing.T) {
 		_, err := floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: pool, PortID: p.ID}).Extract()
 		if text := refused(t, err, 409); !strings.Contains(text, "FloatingIPPortAlreadyAssociated") {
 			t.Error(text)

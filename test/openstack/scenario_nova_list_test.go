@@ -87,7 +87,7 @@ func TestListsOfServers(t *testing.T) {
 		_, err = servers.List(c.compute, servers.ListOpts{Marker: ids["node-2"]}).AllPages(t.Context())
 		refused(t, err, 400)
 	})
-	t.Run("a request for a list with all_tenants, an unknown status, the status DELETED or an invalid time is refused", func(t *testing.T) {
+	t.Run("a user without the role admin may not list servers with all_tenants, status DELETED, an unknown status or an invalid time", func(t *testing.T) {
 		for status, want := range map[string]int{"NICE": 400, "DELETED": 403} {
 			_, err := servers.List(c.compute, servers.ListOpts{Status: status}).AllPages(t.Context())
 			refused(t, err, want)

@@ -53,9 +53,9 @@ func TestTwoServersOnOnePort(t *testing.T) {
 		apart      time.Duration
 		firstFails bool
 	}{
-		"when two servers are requested at the same time, the second fails and the first loses the port (F-21)":            {0, false},
-		"when two servers are requested one second apart, the second fails and the first loses the port (F-21)":            {time.Second, false},
-		"with the option FirstOfTwoFails, the first of two concurrent servers fails, and the second loses the port (F-21)": {0, true},
+		"when two servers are requested at the same time, the second fails, and Nova's clean-up takes the port from the first (F-21)":   {0, false},
+		"when two servers are requested one second apart, the second fails, and Nova's clean-up takes the port from the first (F-21)":   {time.Second, false},
+		"with the simulated cloud's option FirstOfTwoFails, the first fails, and Nova's clean-up takes the port from the second (F-21)": {0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTwice(t, openstack.Config{FirstOfTwoFails: tt.firstFails})

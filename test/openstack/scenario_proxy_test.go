@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestACallThatAProxyAnswersWithA404PageIsNotCarriedOut(t *testing.T) {
+func TestTheSimulatedCloudCreatesNoPortWhenASimulatedProxyAnswersTheCallWith404(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	cloud.Inject(openstack.ProxyPage("POST /ports", http.StatusNotFound))

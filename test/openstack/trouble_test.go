@@ -67,7 +67,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Errorf("%d ports were made", n)
 		}
 	})
-	t.Run("a call that a fault makes hang gets no answer, and ends when the client gives up", func(t *testing.T) {
+	t.Run("a call that hangs because of a fault ends at the client's deadline", func(t *testing.T) {
 		cloud.Inject(openstack.Fault{Call: "* /ports", Hang: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -156,7 +156,7 @@ func TestListsLagBehindByTheConfiguredTimeAndGETsShowTheCurrentState(t *testing.
 	}
 }
 
-func TestListsShowTheServersOfALostNovaCellAsUnknownOrNotAtAll(t *testing.T) {
+func TestOnlyListsWithoutPagesAndFiltersShowTheServersOfALostNovaCellWithStatusUNKNOWN(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -213,7 +213,7 @@ func TestServersOnADownHostStayActiveAndCanBeDeleted(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestTheAPIShowsTheEffectsOfFailServerStopServerAndDeleteServer(t *testing.T) {
+func TestTheSimulatedCloudsAPIShowsWhenATestPutsAServerIntoERRORStopsItOrDeletesIt(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

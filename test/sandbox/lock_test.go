@@ -117,9 +117,9 @@ func TestTheSandboxRefusesInvalidOptionsBeforeItStartsAnyProgram(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"a path without a file for drover's binary is refused": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
-		"a path of a folder for drover's binary is refused":    {Options{Drover: t.TempDir()}, "name drover's binary"},
-		"a negative boot time is refused":                      {Options{BootTime: -time.Second}, "--boot-time -1s"},
+		"the path of drover's binary is refused when no file exists there": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"the path of drover's binary is refused when it leads to a folder": {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a negative boot time is refused":                                  {Options{BootTime: -time.Second}, "--boot-time -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -21,7 +21,7 @@ func TestWhichNodesTheSandboxCountsAsUsable(t *testing.T) {
 		{"a cordoned Node is not usable (F-47)", corev1.ConditionTrue, true, corev1.Taint{}, false},
 		{"a Node that the cloud-controller-manager has not initialized is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
 		{"a Node with drover's startup taint is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}, false},
-		{"a Node with a taint that every pod tolerates is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, true},
+		{"a Ready Node with the taint not-ready:NoExecute is usable, because the API server makes every pod tolerate it (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, true},
 		{"a Node with a taint of its group, such as gpu, is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

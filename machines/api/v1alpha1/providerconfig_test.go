@@ -42,7 +42,7 @@ func TestTheErrorForAnUnknownKeyOfAJSONObjectSuggestsTheMostSimilarKnownKey(t *t
 	}
 }
 
-func TestParsingAJSONObjectOmitsTheKeysThatAreToBeIgnored(t *testing.T) {
+func TestFieldsReturnsAJSONObjectWithoutTheKeysThatItsCallerListsAsIgnored(t *testing.T) {
 	fields, err := Fields("spec", []byte(`{"TrustDevicePath":true,"Image":"x"}`), []string{"image"}, []string{"trustDevicePath"})
 	if err != nil || len(fields) != 1 || string(fields["image"]) != `"x"` {
 		t.Fatalf("got %v, %v", fields, err)

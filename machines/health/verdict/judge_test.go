@@ -63,7 +63,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.began(g, 5*time.Minute, "gone")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"replaces two unhealthy Machines of a group of two one after the other (MCM-47)", func(s *scene) {
+		{"replaces only one Machine at a time when both Machines of a group are unhealthy (MCM-47)", func(s *scene) {
 			s.group("a", 2)
 			s.group("b", 10)
 			s.silent(long, "a-*")
@@ -94,12 +94,12 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"keeps an unhealthy Machine until half of the timeout has passed since too many Machines were unhealthy (MCM-48)", func(s *scene) {
+		{"keeps an unhealthy Machine for half of the timeout after a time with too many unhealthy Machines has ended (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
 		}, "a-2", "a-0= a-1="},
-		{"replaces an unhealthy Machine when half of the timeout has passed since too many Machines were unhealthy (MCM-48)", func(s *scene) {
+		{"replaces an unhealthy Machine half of the timeout after a time with too many unhealthy Machines has ended (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
@@ -166,7 +166,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 11, "x").Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1", "a-2=OthersBeingReplaced"},
-		{"replaces one Machine at a time even when the group's annotation permits none (CAPI-50)", func(s *scene) {
+		{"treats a limit of 0 simultaneous replacements in the group's annotation as a limit of 1 (CAPI-50)", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "0"
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
@@ -253,13 +253,13 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.silent(long, "a-9")
 		}, "", "a-0=TooManyNodesMissing a-9=TooManyNodesMissing"},
-		{"replaces nothing when the list of Machines lacks most Machines of a failed zone (MCM-48)", func(s *scene) {
+		{"replaces nothing while drover distrusts its list of Machines because most Machines of a zone have vanished from it (MCM-48)", func(s *scene) {
 			s.group("a", 30, "x", "y", "z")
 			s.silent(long, "a-0", "a-3", "a-6", "a-9")
 			s.remove("a-0", "a-3", "a-12", "a-15", "a-18", "a-21", "a-24", "a-27")
 			s.Missing = 8
 		}, "", "a-6=TooManyMachinesMissing a-9=TooManyMachinesMissing"},
-		{"replaces a Machine when no more than three Machines are missing (MCM-48)", func(s *scene) {
+		{"replaces an unhealthy Machine although three other Machines have vanished from drover's list of Machines (MCM-48)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.silent(long, "a-6")
 			s.remove("a-0", "a-1", "a-2")
@@ -376,7 +376,7 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 			check(t, "still due", s.StillDue(p.Replace[0], live.Machine, live.Node, p.Replace[0].Machine.Group), tt.want)
 		})
 	}
-	t.Run("the replacement is not due when the Node of a server that did not start is Ready on a live read (MCM-44)", func(t *testing.T) {
+	t.Run("for a Machine whose server could not be started, the replacement is not due when a live read shows its Node Ready (MCM-44)", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		s.silent(time.Minute, "a-1")

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestStartedMachinesThatVanishFromTheListCountAsMissingForAnHour(t *testing.T) {
+func TestTheHealthControllerCountsMachinesThatVanishWithoutADeletionAsMissingForAnHour(t *testing.T) {
 	s := newScene()
 	s.group("a", 5)
 	var k Known

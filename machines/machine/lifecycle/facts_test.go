@@ -56,8 +56,8 @@ func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"the Machine counts as unnamed when it has no provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"the Machine counts as named when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"the Machine does not count as naming a server when it has no provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"the Machine counts as naming a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
 		{"the Machine counts as having had a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the Machine counts as having had a server when its provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the Machine does not count as having had a server when its status records a project and no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
@@ -68,9 +68,9 @@ func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 		{"the provider ID matches when it names the Machine's own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
 		{"the provider ID does not match when it names another server than the Machine's own", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
 		{"the provider ID matches again once it names the Machine's own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"the Node is not registered again while it has the UID in the Machine's status", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
-		{"the Node is registered again when it has another UID than the one in the Machine's status", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
-		{"the Node is not registered again when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the Node does not count as registered again while it has the UID in the Machine's status", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the Node counts as registered again when it has another UID than the one in the Machine's status", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
+		{"the Node does not count as registered again when the Machine's reference to the Node has no UID to compare", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen

@@ -8,25 +8,25 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestForeseeNamesTheNextStepThatWaitsOrChangesAServerOrNode(t *testing.T) {
+func TestPredictionOfTheNextChangeToAMachinesServerOrNode(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from   func() Facts
 		change func(*Facts)
 		want   Decision
 	}{
-		"names no change for a Machine that machine-controller created and that has a Node (CAPI-54)": {healthy, func(f *Facts) {
+		"predicts no change for a Machine that machine-controller created and that has a Node (CAPI-54)": {healthy, func(f *Facts) {
 			f.Named, f.Joined, f.Synced, f.Placed = false, false, false, false
 		}, Decision{Rest, ReasonJoined}},
-		"names the wait for the Node when the server has no Node yet (CAPI-54)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
+		"predicts a wait for the Node when the server has no Node yet (CAPI-54)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
 			f.Named, f.Finalizers = false, false
 		}, Decision{AwaitNode, ReasonWaitingForNode}},
-		"names the step that gives up the server when its Node has not registered in time (MC-57)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
+		"predicts that drover gives up the server when its Node has not registered in time (MC-57)": {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) {
 			f.Named, f.Late = false, true
 		}, Decision{GiveUp, ReasonJoinTimeout}},
-		"names the creation of a server when there is none (CAPI-54)":                      {fresh, func(f *Facts) { f.Placed = false }, Decision{MakeUserData, ReasonCreating}},
-		"names the drain when the Machine is being deleted (CAPI-37)":                      {going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
-		"names a wait when the server in the provider ID belongs to another Machine (F-1)": {healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		"names no change when the Node has just registered (CAPI-54)":                      {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{Rest, ReasonJoined}},
+		"predicts the creation of a server when there is none (CAPI-54)":                                                {fresh, func(f *Facts) { f.Placed = false }, Decision{MakeUserData, ReasonCreating}},
+		"predicts the drain of the Node when the Machine is being deleted (CAPI-37)":                                    {going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
+		"predicts no change while the server in the provider ID belongs to another Machine, because drover waits (F-1)": {healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		"predicts no change when the Node has just registered (CAPI-54)":                                                {func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{Rest, ReasonJoined}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := tt.from()

@@ -54,9 +54,9 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		want   Decision
 	}{
 		{"does nothing while the Machine is paused", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		{"does nothing when a label assigns the Machine to another controller (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
-		{"does nothing when a label assigns a Machine that has a Node to another controller (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
-		{"continues a deletion although a label assigns the Machine to another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"does nothing for a new Machine when the Machine's label names another controller (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
+		{"does nothing for a Machine with a Node when the Machine's label names another controller (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
+		{"continues a deletion although the Machine's label names another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
 		{"adds no finalizers before the Machine's cloud project is known, so that one write stores both (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
 		{"adds the finalizers of a Machine that has a server even before the inventory is complete (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
@@ -66,7 +66,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"records the cloud project before it creates anything, when the finalizers were written without it (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
 		{"reports a failure with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
-		{"creates nothing while the Machine has initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
+		{"creates nothing while machine-controller's annotation initializers on the Machine is not empty (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
 		{"creates neither server nor ports during the Machine's back-off (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
 		{"creates nothing during the group's back-off (CAPI-22)", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
 		{"begins to create a server during the group's back-off when the Machine is the group's probe", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
@@ -74,20 +74,20 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"creates nothing while drover has not renewed its lease in time", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
 		{"creates no server for existing ports while drover has not renewed its lease in time", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
 		{"waits for the Node of an existing server although drover has not renewed its lease in time", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
-		{"creates nothing while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"creates no server for existing ports while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"records an existing server while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"keeps a server without a Node after the join deadline while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"continues a deletion while an API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"creates nothing while the control or target cluster's API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"creates no server for existing ports while the control or target cluster's API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"tries to record an existing server in the Machine even while the control or target cluster's API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
+		{"while the control or target cluster's API server cannot be reached, keeps a server whose Node has not joined in time (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"continues a deletion even while the control or target cluster's API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"renders the user data before it creates ports", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
 		{"creates ports before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
 		{"creates the server after its ports", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
 		{"records a server that a previous leader created (MCM-36, CAPI-18)", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
 		{"replaces a server in ERROR that has no Node (MC-49, MCM-42)", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
-		{"does nothing when the server of a joined Node is in ERROR, because the health controller decides", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
+		{"does nothing when a joined Node's server is in ERROR, because the health controller decides whether to replace the Machine", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
 		{"accepts the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"waits when the server in the Machine's provider ID belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
-		{"waits when the Machine has a server, and its provider ID names another Machine's server (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		{"changes nothing while the server in the Machine's provider ID belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
+		{"changes nothing while the provider ID names another Machine's server, even if the Machine has a server of its own (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
 		{"waits while it is not known whether the server of a Machine with a Node still exists (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"creates nothing for a new Machine while it is not known whether the Machine already has a server (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"records the Machine's existing server when the server in its provider ID is gone and no Node has joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
@@ -103,16 +103,16 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 			f.Synced, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{SyncNode, ReasonJoined}},
 		{"does nothing when the Node has joined and needs no change", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		{"waits for the missing Node of an existing server", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
+		{"waits for the Node to register again when the Node was deleted and its server still exists", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
 		{"accepts a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
 		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
 		{"waits when the server is missing from the list but not proven gone", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
 		{"deletes a Machine whose server is proven gone, so that its set creates another Machine (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
-		{"waits while a server still exists whose deletion another client has requested", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
+		{"waits when another client has requested the deletion of the server, and the server still exists", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
 
 		{"begins a deletion with the drain (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
 		{"restores a provider ID that a client dropped, and drains the Node only afterwards (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
-		{"does not restore a dropped provider ID in a deletion when the Machine lacks drover's finalizer for servers (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
+		{"in the deletion of a Machine without drover's finalizer for servers, does not undo a client's removal of the provider ID (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
 		{"does not drain the Node while the deletion of a CRD blocks the Machine's deletion (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
 		{"deletes no server while the deletion of a CRD blocks the Machine's deletion (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
 		{"removes no finalizers while the deletion of a CRD blocks the Machine's deletion (F-42)", going, func(f *Facts) {
@@ -195,13 +195,13 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"ends a forced deletion when its time is over, although the mass-deletion guard holds the server (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.ForceOver, f.Named, f.Cloud.Server, f.Cloud.Held = false, true, true, false, nil, "5 of 9"
 		}, Decision{LetGo, ReasonForced}},
-		{"deletes an unreachable Node without the out-of-service taint when the time of a forced deletion is over (F-28)", going, func(f *Facts) {
+		{"when a forced deletion's time is over, deletes an unreachable Node without first tainting it as out of service (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not put an unreachable Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not delete the server when the Machine lacks drover's finalizer for servers (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
 		{"deletes only the Node when the Machine has none of drover's finalizers for cloud resources (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"continues a deletion while the Machine has initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"continues a deletion even while machine-controller's annotation initializers on the Machine is not empty (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func matcher(server string) Matcher {
 	return s
 }
 
-func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
+func TestAMachineMatchesOnlyItsOwnNodeAndReportsWhyItRefusesANode(t *testing.T) {
 	own, other := "openstack:///"+ownServer, "openstack:///"+otherServer
 	const controlPlane, master = "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"
 	tests := []struct {
@@ -80,13 +80,13 @@ func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
 		{"matches a Node by provider ID and name although the Node has an earlier Machine's owner label", ownServer, nodeNamed("m", own, "old"), true, "", nil},
 		{"matches a Node without a provider ID by its name", ownServer, nodeNamed("m", "", ""), true, "", nil},
 		{"refuses a Node with the provider ID of another server (MC-52)", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
-		{"refuses a Node with another Machine's owner label (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
+		{"refuses a Node that has another Machine's owner label and no provider ID (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
 		{"does not match a Node that has another name than the server", ownServer, nodeNamed("n", "", ""), false, "", nil},
 		{"does not match any Node before the Machine has a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
 		{"refuses a Node with the provider ID of another cloud", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
 
 		{"matches a Node by the Machine's owner label and name when no server is known (MC-63)", "", nodeNamed("m", other, "u"), true, "", nil},
-		{"matches a Node with the Machine's owner label and another name when the Machine's status names the Node (MC-52, MC-63)", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
+		{"matches a Node by the Machine's owner label and status, even if the server has another name than the Node (MC-52, MC-63)", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
 		{"does not match a Node by the owner label alone, because any kubelet can write a label (F-4)", ownServer, nodeNamed("n", "", "u"), false, "", nil},
 		{"does not match a Node by the owner label alone while no server is known (F-4)", "", nodeNamed("n", other, "u"), false, "", nil},
 		{"does not match a Node by the Machine's status alone, because the author of a Machine can write its status", "", nodeNamed("n", other, ""), false, "", recordsNode("n")},
@@ -94,7 +94,7 @@ func TestAMachineMatchesOnlyItsOwnNode(t *testing.T) {
 		{"does not match a Node with the Machine's owner label and another server's provider ID while the cloud cannot be asked (F-4)", "", nodeNamed("m", other, "u"), false, "",
 			func(s *Matcher) { s.Machine.Spec.ProviderID = &own }},
 
-		{"refuses a Node that has the server's provider ID but another name than the server (F-4)", ownServer, nodeNamed("control-plane-1", own, ""), false, "must be m", nil},
+		{"refuses a Node that has the server's provider ID but not its name, because a kubelet chooses its provider ID (F-4)", ownServer, nodeNamed("control-plane-1", own, ""), false, "must be m", nil},
 		{"refuses a Node whose server has another name in the cloud than the Node (F-4)", ownServer, nodeNamed("m", own, ""), false, "named other in the cloud",
 			func(s *Matcher) { s.Name = "other" }},
 		{"refuses a Node with the label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane", nil},

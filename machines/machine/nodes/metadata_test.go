@@ -54,7 +54,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("when the template changes or loses labels and taints that drover has set, follows the template (MC-55, CAPI-48)", func(t *testing.T) {
+	t.Run("updates labels and taints that drover has set when the template changes them, and removes those that the template has lost (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)

@@ -31,7 +31,7 @@ func TestWhatANodeLacksBeforeItsStartupTaintIsRemoved(t *testing.T) {
 		"condition Ready counts as missing when the Node does not report it":                        {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
 		"condition Ready counts as missing when it is False":                                        {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
 		"a condition that the operator requires counts as missing when the Node does not report it": {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
-		"a Node with the taint network-unavailable still lacks the removal of this taint":           {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
+		"the Node is not complete while it still has the taint network-unavailable":                 {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
 		"nothing is missing when the taint network-unavailable has the effect PreferNoSchedule":     {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func TestWriteServerFillsProviderStatusAndAddressesOfTheMachine(t *testing.T) {
 	}
 }
 
-func TestHasPlaceIsFalseWhileAKnownProjectIsMissingFromTheMachinesStatus(t *testing.T) {
+func TestAKnownProjectCountsAsRecordedOnlyOnceTheMachinesStatusContainsIt(t *testing.T) {
 	m, unknown, known := &v1alpha1.Machine{}, &cloud.Facts{}, &cloud.Facts{Place: text("p")}
 	WritePlace(m, unknown)
 	if !HasPlace(m, unknown) || m.Status.ProviderStatus != nil {

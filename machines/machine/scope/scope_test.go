@@ -69,7 +69,7 @@ func (h *harness) open() *Scope {
 	return s
 }
 
-func TestTheEarliestRequeueTimeIsKept(t *testing.T) {
+func TestAReconcileRequeuesItsMachineAfterTheShortestOfTheTimesThatItsStepsRequest(t *testing.T) {
 	var s Scope
 	for _, step := range []struct{ after, want time.Duration }{{0, 0}, {time.Minute, time.Minute}, {time.Hour, time.Minute}, {time.Second, time.Second}, {-1, time.Second}} {
 		if s.RequeueWithin(step.after); s.RequeueAfter != step.want {

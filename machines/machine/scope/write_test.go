@@ -43,7 +43,7 @@ func TestWhenChangesOfAMachineAreWritten(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one", err, h.patches)
 		}
 	})
-	t.Run("starts no reconcile while the cache does not show drover's last write", func(t *testing.T) {
+	t.Run("starts no reconcile, and so writes nothing, while the cache does not show drover's last write to the Machine", func(t *testing.T) {
 		h := newHarness(t)
 		before := h.read()
 		s := h.open()

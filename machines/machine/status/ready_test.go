@@ -18,7 +18,7 @@ func TestConditionServerReadyWhenServersCannotBeListed(t *testing.T) {
 	}{
 		"while the server is being built, shows the error of the failed list (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
 		"does not show the error of the failed list when the server is ACTIVE":       {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
-		"shows first that the server is in ERROR and then the error of the failed list": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
+		"has a message that shows that the server is in ERROR, followed by the error of the failed list": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
 			Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, "server s1 is in ERROR; listing servers: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDefaultSecurityGroup(t *testing.T) {
-	t.Run("an administrator's credentials, which show all projects' groups, select the own project's default group (F-14)", func(t *testing.T) {
+	t.Run("an administrator's credentials show all projects' groups, but the default group of the credentials' project is used (F-14)", func(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 

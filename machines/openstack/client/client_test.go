@@ -33,8 +33,8 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	return n
 }
 
-func TestSweepOfTheOpenStackClient(t *testing.T) {
-	t.Run("removes unused endpoints, queues and microversions, and the metrics of node groups without Machines (F-12)", func(t *testing.T) {
+func TestRegularCleanUpOfTheOpenStackClientsMemory(t *testing.T) {
+	t.Run("removes endpoints, request queues and microversions unused for 30 minutes, and metrics of node groups without Machines (F-12)", func(t *testing.T) {
 		synctest.Test(t, testSweep)
 	})
 }

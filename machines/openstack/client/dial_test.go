@@ -11,6 +11,7 @@ import (
 )
 
 func TestDialerConnectsOnlyToPermittedAddresses(t *testing.T) {
+	inNAT64 := map[string]string{"64:ff9b::7f00:1": "127.0.0.1", "64:ff9b::a9fe:a9fe": "169.254.169.254"}
 	for address, want := range map[string]string{
 		"127.0.0.1": "loopback", "127.9.9.9": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback", "64:ff9b::7f00:1": "loopback",
 		"169.254.169.254": "link-local", "fe80::1": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
@@ -20,7 +21,11 @@ func TestDialerConnectsOnlyToPermittedAddresses(t *testing.T) {
 	} {
 		name := "accepts the address " + address
 		if want != "" {
-			name = "refuses the " + want + " address " + address + " unless it is an allowed endpoint"
+			shown := address
+			if v4 := inNAT64[address]; v4 != "" {
+				shown = v4 + " in its NAT64 form " + address
+			}
+			name = "refuses the " + want + " address " + shown + " unless it is an allowed endpoint"
 		}
 		t.Run(name+" (F-9)", func(t *testing.T) {
 			err := newDialer("", Endpoints{}).check(netip.AddrPortFrom(netip.MustParseAddr(address), 443))
@@ -58,11 +63,11 @@ func TestProxyFromTheEnvironment(t *testing.T) {
 	for target, want := range map[string]bool{
 		"https://keystone.example/v3": true, "https://203.0.113.7/v3": true, "https://169.254.169.254/v3": false, "https://[::1]:5000/v3": false,
 	} {
-		name := "the proxy gets no request for "
+		name := "a request for " + target + " is refused even when a proxy is set"
 		if want {
-			name = "the proxy gets requests for "
+			name = "a request for " + target + " is sent to the proxy"
 		}
-		t.Run(name+target+" (F-9)", func(t *testing.T) {
+		t.Run(name+" (F-9)", func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
 			if err != nil {
 				t.Fatal(err)

@@ -32,6 +32,9 @@ func TestListOfAllowedEndpoints(t *testing.T) {
 		name := "the item " + tt.item + " does not allow the endpoint " + tt.endpoint
 		if tt.want {
 			name = "the item " + tt.item + " allows the endpoint " + tt.endpoint
+			if withoutVersion(tt.item) != tt.item {
+				name += ", because a /v3 at the end does not count"
+			}
 		}
 		t.Run(name+" (F-4)", func(t *testing.T) {
 			list, err := ParseEndpoints([]string{tt.item})

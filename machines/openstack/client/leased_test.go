@@ -18,7 +18,7 @@ type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
 
-func TestRequestsThatAnExpiredLeaderLeaseStopsDoNotChangeTheEndpointLimiter(t *testing.T) {
+func TestEndpointLimiterLearnsNothingFromARequestThatIsNotSentBecauseTheLeaseHasExpired(t *testing.T) {
 	counted, err := newMetrics(prometheus.NewRegistry(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)

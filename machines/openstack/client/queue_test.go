@@ -10,7 +10,7 @@ import (
 )
 
 func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
-	t.Run("a waiting Machine occupies no worker, and gets the free slot for which it is woken (F-56)", func(t *testing.T) {
+	t.Run("the reconcile of a Machine that must wait ends at once, and the next free slot is reserved for that Machine (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, late := f.fill(t), member("g", "late")
@@ -32,7 +32,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine keeps its position in the queue however often it asks for a slot (F-56)", func(t *testing.T) {
+	t.Run("a Machine keeps its position in the queue however often it asks for a slot (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
@@ -103,7 +103,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine leaves the queue when drover removes the Machine from the registry (F-56)", func(t *testing.T) {
+	t.Run("a Machine leaves the queue when drover forgets it, for example because all its cloud resources are deleted (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, next := f.fill(t), member("g", "next")

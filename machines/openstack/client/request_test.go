@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestKindOfARequestIsItsHTTPVerbAndTheCollectionInItsURL(t *testing.T) {
+func TestEndpointLimiterDistinguishesRequestsByTheHTTPVerbAndTheCollectionInTheURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://h/compute/v2.1/servers/detail?limit=1":                              "servers",
 		"http://h/compute/v2.1/servers/11111111-0000-0000-0000-000000000001/action": "servers",

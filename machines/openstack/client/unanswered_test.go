@@ -41,17 +41,17 @@ func TestErrorsDoNotShowAnswersThatAreNotFromOpenStack(t *testing.T) {
 		return fmt.Sprintf("HTTP/1.1 %s\r\nX-Subject-Token: t\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), header, body)
 	}
 	for name, text := range map[string]string{
-		"an answer in another protocol is not shown":                  "SSH-2.0-inner-word\r\n",
-		"an answer with headers that cannot be parsed is not shown":   "HTTP/1.1 200 OK\r\ninner-word\r\n\r\n",
-		"an HTTP status that is not a number is not shown":            "HTTP/1.1 inner-word\r\n\r\n",
-		"an HTML page with status 200 is not shown":                   answer("200 OK", "Content-Type: text/html\r\n", "<html>inner-word</html>"),
-		"a plain text with status 401 is not shown":                   answer("401 Unauthorized", "", "inner-word"),
-		"the error of a Kubernetes API server is not shown":           answer("403 Forbidden", "", `{"kind":"Status","code":403,"message":"inner-word","status":"Failure"}`),
-		"an error in an unknown JSON format is not shown":             answer("500 Oops", "", `{"error":{"message":"inner-word"}}`),
-		"an unknown media type is not shown":                          answer("500 Oops", "Content-Type: text/inner-word\r\n", "."),
-		"the time in a token is not shown when it cannot be parsed":   answer("201 Created", "", `{"token":{"issued_at":"inner-word","catalog":[]}}`),
-		"a value in a token is not shown when its JSON type is wrong": answer("201 Created", "", `{"token":{"catalog":[],"project":"inner-word"}}`),
-		"the target of a redirect is not shown":                       answer("302 Found", "Location: http://inner-word/\r\n", ""),
+		"an answer in another protocol is not shown":                                                "SSH-2.0-inner-word\r\n",
+		"an answer with headers that cannot be parsed is not shown":                                 "HTTP/1.1 200 OK\r\ninner-word\r\n\r\n",
+		"an HTTP status that is not a number is not shown":                                          "HTTP/1.1 inner-word\r\n\r\n",
+		"an HTML page with status 200 is not shown":                                                 answer("200 OK", "Content-Type: text/html\r\n", "<html>inner-word</html>"),
+		"a plain text with status 401 is not shown":                                                 answer("401 Unauthorized", "", "inner-word"),
+		"the error of a Kubernetes API server is not shown":                                         answer("403 Forbidden", "", `{"kind":"Status","code":403,"message":"inner-word","status":"Failure"}`),
+		"an error in an unknown JSON format is not shown":                                           answer("500 Oops", "", `{"error":{"message":"inner-word"}}`),
+		"an unknown media type is not shown":                                                        answer("500 Oops", "Content-Type: text/inner-word\r\n", "."),
+		"the field issued_at of a sign-in answer is not shown when it is not a time":                answer("201 Created", "", `{"token":{"issued_at":"inner-word","catalog":[]}}`),
+		"the field project of a sign-in answer is not shown when it is a text instead of an object": answer("201 Created", "", `{"token":{"catalog":[],"project":"inner-word"}}`),
+		"the target of a redirect is not shown":                                                     answer("302 Found", "Location: http://inner-word/\r\n", ""),
 	} {
 		t.Run(name+" (F-9)", func(t *testing.T) {
 			endpoint := listen(t, text)

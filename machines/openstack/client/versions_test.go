@@ -42,11 +42,11 @@ func TestRequestForANewServerAsksForTheMicroversionOfItsFeatures(t *testing.T) {
 		features CreateFeatures
 		want     string
 	}{
-		"asks for no microversion when the request uses no feature that needs one":                {CreateFeatures{}, ""},
-		"asks for microversion 2.52 when the request has Nova tags":                               {CreateFeatures{Tags: true}, "2.52"},
-		"asks for microversion 2.67 when the request has a volume type":                           {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
-		"asks for the spec's computeAPIVersion when the spec has that field":                      {CreateFeatures{Raised: "2.79"}, "2.79"},
-		"asks for microversion 2.67 for a volume type when the spec's computeAPIVersion is lower": {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
+		"asks for no microversion when the request uses no feature that needs one":                         {CreateFeatures{}, ""},
+		"asks for microversion 2.52 when the request has Nova tags":                                        {CreateFeatures{Tags: true}, "2.52"},
+		"asks for microversion 2.67 when the request has a volume type":                                    {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
+		"asks for the spec's computeAPIVersion when no feature of the request needs a higher microversion": {CreateFeatures{Raised: "2.79"}, "2.79"},
+		"asks for microversion 2.67 for a volume type when the spec's computeAPIVersion is lower":          {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := CreateVersion(tc.features).wanted; got != tc.want {

@@ -52,7 +52,7 @@ func TestInventoryOfAProjectIsSafeForConcurrentUse(t *testing.T) {
 		"Statistics": func(Machine) { p.Statistics() },
 		"Use":        func(Machine) { p.Use(nil) },
 	} {
-		t.Run("method "+name+" is safe while AddServer and AddPort run concurrently", func(*testing.T) {
+		t.Run("method "+name+" can be called while other goroutines call AddServer and AddPort", func(*testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() { ask(m) })

@@ -33,7 +33,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("something is left: %+v", q)
 		}
 	})
-	t.Run("serves first an item that was put back into the queue", func(t *testing.T) {
+	t.Run("serves an item that was put back into the queue before all other items, because the item already had its turn", func(t *testing.T) {
 		q := fill()
 		q.Pop()
 		q.Pop()
@@ -42,7 +42,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("served in the order %v, want %v", got, want)
 		}
 	})
-	t.Run("serves first an item that was put back as the only item of its group", func(t *testing.T) {
+	t.Run("serves an item that was put back into the queue before all other items, even when its group has no other item", func(t *testing.T) {
 		q := &FairQueue[int]{}
 		q.Push("many", 1)
 		q.PushFront("few", 10)

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestWhichProviderIDTheKubeletReceives(t *testing.T) {
+func TestWhichProviderIDTheKubeletOfANewNodeReceives(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		nodes      []string
@@ -16,14 +16,14 @@ func TestWhichProviderIDTheKubeletReceives(t *testing.T) {
 		wantRegion bool
 		want       string
 	}{
-		{"has no region when there are no Nodes yet and the operator wants provider IDs without a region", nil, "", false, "openstack:///"},
-		{"has the spec's region when there are no Nodes yet and the operator wants provider IDs with a region", nil, "west", true, "openstack://west/"},
-		{"is empty when there are no Nodes yet, the operator wants a region, and the spec has none", nil, "", true, ""},
-		{"has no region when the Nodes have none, although the operator wants one and the spec has one", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
-		{"has the region of the Nodes when the spec has none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
-		{"has the spec's region when the Nodes have another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
-		{"is empty when the Nodes have several regions and the spec has none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
-		{"has no region when most Nodes have none, although one Node and the spec have one", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
+		{"has no region when there are no Nodes yet and the flag --provider-id-region is not set", nil, "", false, "openstack:///"},
+		{"has the spec's region when there are no Nodes yet and the flag --provider-id-region is set", nil, "west", true, "openstack://west/"},
+		{"is empty when there are no Nodes yet, the flag --provider-id-region is set, and the spec has no region", nil, "", true, ""},
+		{"has no region because the existing Nodes' provider IDs have none, although the flag --provider-id-region is set", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
+		{"has the region of the existing Nodes' provider IDs when the spec has no region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
+		{"has the spec's region, in which the new server is, when the existing Nodes' provider IDs have another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
+		{"is empty when the existing Nodes' provider IDs have several regions and the spec has none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
+		{"has no region because most existing Nodes' provider IDs have none, although one Node's and the spec have one", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			existing := map[string]int{"memory://": 9}

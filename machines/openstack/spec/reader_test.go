@@ -49,7 +49,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("names the Machine before the source of the password, even when that source is the configured cloud", func(t *testing.T) {
+	t.Run("names the Machine, then the configured cloud, as the origin of the password when the Machine's spec has no password", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
@@ -67,7 +67,7 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Error("it was read")
 		}
 	})
-	t.Run("accepts a provider spec that is not a JSON object when its Machine has or had a server", func(t *testing.T) {
+	t.Run("accepts a provider spec that is not a JSON object once its Machine has had a server, so that the server can be deleted", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

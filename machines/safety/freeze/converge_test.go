@@ -44,29 +44,29 @@ func TestWhatTheFreezeControllerWrites(t *testing.T) {
 		verdict Verdict
 		want    string
 	}{
-		"writes nothing for a group that is not frozen":                                                          {func(*Group) {}, within, ""},
-		"marks the deployment first and then all its sets as frozen (MCM-70)":                                    {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
-		"does not mark a frozen group as frozen again (MCM-70)":                                                  {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
-		"removes the freeze labels and sets the conditions Frozen to False when a freeze ends (MCM-71)":          {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
-		"writes nothing when the end of the group's freeze is already written (MCM-71)":                          {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
-		"removes the freeze label from a set that has no condition Frozen (MCM-78)":                              {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
-		"removes the freeze label from a deployment that has no condition Frozen (MCM-78)":                       {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
-		"keeps a freeze label whose value is not one of drover's (MCM-78)":                                       {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
-		"writes the condition Frozen of a set as False when the set's deployment has no such condition (MCM-78)": {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
-		"marks a new set of a frozen deployment as frozen (MCM-78)":                                              {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
-		"adds a missing freeze label to a frozen group (MCM-78)":                                                 {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
-		"ends the freeze of a deployment without sets (MCM-78)":                                                  {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
+		"writes nothing for a group that is not frozen":                                                         {func(*Group) {}, within, ""},
+		"marks the deployment first and then all its sets as frozen (MCM-70)":                                   {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
+		"does not mark a frozen group as frozen again (MCM-70)":                                                 {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
+		"removes the freeze labels and sets the conditions Frozen to False when a freeze ends (MCM-71)":         {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
+		"writes nothing when the end of the group's freeze is already written (MCM-71)":                         {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
+		"removes the freeze label from a set that has no condition Frozen (MCM-78)":                             {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
+		"removes the freeze label from a deployment that has no condition Frozen (MCM-78)":                      {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
+		"keeps a freeze label whose value is not one of drover's (MCM-78)":                                      {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
+		"corrects a set's condition Frozen from True to False when the set's deployment is not frozen (MCM-78)": {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
+		"marks a new set of a frozen deployment as frozen (MCM-78)":                                             {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
+		"adds a missing freeze label to a frozen group (MCM-78)":                                                {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
+		"ends the freeze of a deployment without sets (MCM-78)":                                                 {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
 		"removes the unfreeze annotations together with the freeze label (MCM-77)": {func(g *Group) {
 			all(g, true, metav1.ConditionTrue)
 			g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: "", v1alpha1.AnnotationUnfreezeMCM: ""}
 			g.Sets = g.Sets[:1]
 		}, Verdict{Reason: ReasonByHand}, "md condition=False(UnfrozenByHand) label=false without=2, a condition=False(UnfrozenByHand) label=false"},
 		"removes the unfreeze annotation from a group that is not frozen (MCM-77)": {func(g *Group) { setAsks(g) }, Verdict{Reason: ReasonByHand}, "a without=1"},
-		"does not mark a paused set as frozen": {func(g *Group) {
+		"does not mark a set as frozen while the set is paused": {func(g *Group) {
 			g.Sets[0].Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 			g.Sets = g.Sets[:1]
 		}, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"does not mark a set that is being deleted as frozen":                              {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
+		"does not mark a set as frozen while the set is being deleted":                     {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
 		"writes nothing for a group that is paused, is being deleted or has no known size": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,51 +23,51 @@ func TestAGroupIsFrozenOnlyWhenItsMachinesReachTheLimit(t *testing.T) {
 		at     time.Duration
 		want   bool
 	}{
-		"is not frozen with as many Machines as its size":                                                                        {size: 5, living: 5},
-		"is not frozen with as many Machines as size plus surge, as in every rollout":                                            {size: 5, living: 6},
-		"is not frozen with one Machine less than size plus surge plus --safety-up (MCM-70)":                                     {size: 5, living: 7},
-		"is frozen with as many Machines as size plus surge plus --safety-up (MCM-70)":                                           {size: 5, living: 8, want: true},
-		"is frozen with more Machines than size plus surge plus --safety-up (MCM-70)":                                            {size: 5, living: 100, want: true},
-		"is not frozen with as many Machines as size plus surge plus 2 when --safety-up is 3 (MCM-70)":                           {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
-		"is not frozen below the limit when the surge is a percentage, which is rounded up (MCM-70)":                             {size: 5, living: 8, change: surge("25%")},
-		"is frozen at the limit when the surge is a percentage, which is rounded up (MCM-70)":                                    {size: 5, living: 9, change: surge("25%"), want: true},
-		"is frozen at size 0 with as many Machines as surge plus --safety-up (MCM-70)":                                           {size: 0, living: 3, want: true},
-		"stays frozen with more Machines than the limit minus --safety-down (MCM-71)":                                            {size: 5, living: 8, change: frozen, want: true},
-		"is no longer frozen with as many Machines as the limit minus --safety-down (MCM-71)":                                    {size: 5, living: 7, change: frozen},
-		"stays frozen with one Machine less than the limit when --safety-down is 2 (MCM-71)":                                     {size: 5, living: 7, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}, want: true},
-		"is no longer frozen with two Machines less than the limit when --safety-down is 2 (MCM-71)":                             {size: 5, living: 6, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}},
-		"is no longer frozen after the group's size was raised (MCM-71)":                                                         {size: 20, living: 8, change: frozen},
-		"is not frozen when it is a bare set and has one Machine more than twice its size (MCM-72)":                              {bare: true, size: 3, living: 7},
-		"is frozen when it is a bare set and has as many Machines as twice its size plus --safety-up (MCM-72)":                   {bare: true, size: 3, living: 8, want: true},
-		"is no longer frozen when it is a bare set and has fewer Machines than twice its size plus --safety-up (MCM-72)":         {bare: true, size: 3, living: 7, change: frozen},
-		"is frozen with the strategy OnDelete at the limit (MCM-75)":                                                             {size: 5, living: 8, change: strategy(v1alpha1.OnDelete), want: true},
-		"is frozen with the strategy Recreate at the limit (MCM-75)":                                                             {size: 5, living: 8, change: strategy(v1alpha1.Recreate), want: true},
-		"is not frozen with the strategy Recreate below the limit (MCM-75)":                                                      {size: 5, living: 7, change: strategy(v1alpha1.Recreate)},
-		"is frozen at the limit for the default surge of 1 when the deployment has no strategy (MCM-75)":                         {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
-		"is not frozen below the limit for an invalid maxSurge, which counts as 100 % of the size (MCM-75)":                      {size: 5, living: 11, change: surge("many")},
-		"is frozen at the limit for an invalid maxSurge, which counts as 100 % of the size (MCM-75)":                             {size: 5, living: 12, change: surge("many"), want: true},
-		"is frozen when spec.replicas is missing and the Machines reach the limit for the size in status.lastReplicas (MCM-75)":  {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
-		"is not frozen when spec.replicas and status.lastReplicas are missing (MCM-75)":                                          {size: 5, living: 100, change: sizeless(nil)},
-		"stays frozen when spec.replicas and status.lastReplicas are missing (MCM-75)":                                           {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
-		"is not frozen with a negative size (MCM-75)":                                                                            {size: -1, living: 100},
-		"is not frozen with the unfreeze annotation, however many Machines there are (MCM-77)":                                   {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreeze)(g) }},
-		"is not frozen with machine-controller-manager's unfreeze annotation (MCM-77)":                                           {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreezeMCM)(g) }},
-		"is not frozen with the unfreeze annotation on a set (MCM-77)":                                                           {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
-		"is not frozen again within one --machine-safety-overshooting-period after an operator's unfreeze (MCM-77)":              {size: 5, living: 100, change: setFree, at: 59 * time.Second},
-		"is frozen again when it is at the limit one --machine-safety-overshooting-period after an operator's unfreeze (MCM-77)": {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
-		"is frozen again at once when the previous freeze was not ended by an operator (MCM-77)":                                 {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
-		"is not frozen below the limit, even when an operator has set the freeze label (MCM-78)":                                 {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
-		"is no longer frozen when its deployment has no sets (MCM-78)":                                                           {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
-		"stays frozen without Machines while the group is paused":                                                                {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
-		"is not frozen with too many Machines while the group is paused":                                                         {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
-		"is not frozen with too many Machines while the group is being deleted":                                                  {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
-		"is not frozen after its size was lowered, with as many Machines as the earlier size allowed":                            {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
-		"is frozen after its size was lowered, with --safety-up Machines more than the earlier size allowed":                     {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
-		"stays frozen after its size was lowered, although the earlier size allowed that many Machines":                          {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
-		"is not frozen with too many Machines when --machine-safety-overshooting-period is 0":                                    {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
-		"is no longer frozen with too many Machines when --machine-safety-overshooting-period is 0":                              {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
-		"is not frozen with eight Machines when size and surge are so large that their sum could overflow":                       {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
-		"is not frozen after a change of its size while the earlier size is unknown":                                             {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
+		"is not frozen with as many Machines as its size":                                                                                  {size: 5, living: 5},
+		"is not frozen with as many Machines as size plus surge, as in every rollout":                                                      {size: 5, living: 6},
+		"is not frozen with one Machine less than size plus surge plus --safety-up (MCM-70)":                                               {size: 5, living: 7},
+		"is frozen with as many Machines as size plus surge plus --safety-up (MCM-70)":                                                     {size: 5, living: 8, want: true},
+		"is frozen with more Machines than size plus surge plus --safety-up (MCM-70)":                                                      {size: 5, living: 100, want: true},
+		"is not frozen with as many Machines as size plus surge plus 2 when --safety-up is 3 (MCM-70)":                                     {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
+		"is not frozen below the limit when the surge is a percentage, which is rounded up (MCM-70)":                                       {size: 5, living: 8, change: surge("25%")},
+		"is frozen at the limit when the surge is a percentage, which is rounded up (MCM-70)":                                              {size: 5, living: 9, change: surge("25%"), want: true},
+		"is frozen at size 0 with as many Machines as surge plus --safety-up (MCM-70)":                                                     {size: 0, living: 3, want: true},
+		"stays frozen with more Machines than the limit minus --safety-down (MCM-71)":                                                      {size: 5, living: 8, change: frozen, want: true},
+		"is no longer frozen with as many Machines as the limit minus --safety-down (MCM-71)":                                              {size: 5, living: 7, change: frozen},
+		"stays frozen with one Machine less than the limit when --safety-down is 2 (MCM-71)":                                               {size: 5, living: 7, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}, want: true},
+		"is no longer frozen with two Machines less than the limit when --safety-down is 2 (MCM-71)":                                       {size: 5, living: 6, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}},
+		"is no longer frozen after the group's size was raised (MCM-71)":                                                                   {size: 20, living: 8, change: frozen},
+		"is not frozen when it is a bare set and has one Machine more than twice its size (MCM-72)":                                        {bare: true, size: 3, living: 7},
+		"is frozen when it is a bare set and has as many Machines as twice its size plus --safety-up (MCM-72)":                             {bare: true, size: 3, living: 8, want: true},
+		"is no longer frozen when it is a bare set and has fewer Machines than twice its size plus --safety-up (MCM-72)":                   {bare: true, size: 3, living: 7, change: frozen},
+		"is frozen with the strategy OnDelete at the limit (MCM-75)":                                                                       {size: 5, living: 8, change: strategy(v1alpha1.OnDelete), want: true},
+		"is frozen with the strategy Recreate at the limit (MCM-75)":                                                                       {size: 5, living: 8, change: strategy(v1alpha1.Recreate), want: true},
+		"is not frozen with the strategy Recreate below the limit (MCM-75)":                                                                {size: 5, living: 7, change: strategy(v1alpha1.Recreate)},
+		"is frozen at size plus 1 plus --safety-up when its deployment has no strategy, because the default surge is 1 (MCM-75)":           {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
+		"is not frozen below twice its size plus --safety-up when maxSurge is invalid, because the surge then counts as 100 % (MCM-75)":    {size: 5, living: 11, change: surge("many")},
+		"is frozen at twice its size plus --safety-up when maxSurge is invalid, because the surge then counts as 100 % (MCM-75)":           {size: 5, living: 12, change: surge("many"), want: true},
+		"is frozen when spec.replicas is missing and the Machines reach the limit for the size in status.lastReplicas (MCM-75)":            {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
+		"is not frozen when spec.replicas and status.lastReplicas are missing (MCM-75)":                                                    {size: 5, living: 100, change: sizeless(nil)},
+		"stays frozen when spec.replicas and status.lastReplicas are missing (MCM-75)":                                                     {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
+		"is not frozen with a negative size (MCM-75)":                                                                                      {size: -1, living: 100},
+		"is not frozen with the unfreeze annotation, however many Machines there are (MCM-77)":                                             {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreeze)(g) }},
+		"is not frozen with machine-controller-manager's unfreeze annotation (MCM-77)":                                                     {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreezeMCM)(g) }},
+		"is not frozen with the unfreeze annotation on a set (MCM-77)":                                                                     {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
+		"is not frozen again within one --machine-safety-overshooting-period after an operator's unfreeze (MCM-77)":                        {size: 5, living: 100, change: setFree, at: 59 * time.Second},
+		"is frozen again one --machine-safety-overshooting-period after an operator's unfreeze when its Machines reach the limit (MCM-77)": {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
+		"is frozen again at once when the previous freeze was not ended by an operator (MCM-77)":                                           {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
+		"is not frozen below the limit, even when an operator has set the freeze label (MCM-78)":                                           {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
+		"is no longer frozen when it has neither sets nor Machines (MCM-78)":                                                               {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
+		"stays frozen while it is paused, even without Machines, because drover does not change a paused group":                            {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
+		"is not frozen with too many Machines while it is paused, because drover does not change a paused group":                           {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
+		"is not frozen with too many Machines while it is being deleted, because drover does not change such a group":                      {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
+		"is not frozen right after its size was lowered, with as many Machines as the earlier size plus surge":                             {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
+		"is frozen right after its size was lowered when its Machines reach the earlier size plus surge plus --safety-up":                  {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
+		"stays frozen right after its size was lowered, because the earlier size plus surge counts only for the start of a freeze":         {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
+		"is not frozen with too many Machines when --machine-safety-overshooting-period is 0, which switches freezes off":                  {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
+		"is no longer frozen with too many Machines when --machine-safety-overshooting-period is 0, which switches freezes off":            {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
+		"is not frozen with eight Machines when size and surge are so large that their sum could overflow":                                 {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
+		"is not frozen after a change of its size while the earlier size is unknown":                                                       {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &Group{Living: tt.living}
@@ -134,12 +134,12 @@ func TestTheMessageOfAFreeze(t *testing.T) {
 	})
 }
 
-func TestTheFreezeCountsOnlyLivingMachines(t *testing.T) {
+func TestTheFreezeCountsTheLivingMachinesOfAGroupAndNoOthers(t *testing.T) {
 	d := newDeployment(5)
 	a, b := newSet("a", 3, d), newSet("b", 2, d)
 	machines := append(machinesOf(a, 3), machinesOf(b, 4)...)
 	sets := []*v1alpha1.MachineSet{a, b}
-	t.Run("counts the Machines of all sets together (MCM-74)", func(t *testing.T) {
+	t.Run("adds up the living Machines of a deployment's two sets (MCM-74)", func(t *testing.T) {
 		if n := living(d, sets, objectsOf(machines...)); n != 7 {
 			t.Errorf("%d are living, want 7", n)
 		}

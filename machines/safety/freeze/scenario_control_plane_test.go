@@ -297,7 +297,7 @@ func TestAFreezeStartsAndEndsWhileTheOtherControllersRun(t *testing.T) {
 	w.create("pool", 3)
 	w.create("other", 2)
 	in := func(t *testing.T) *world { return &world{T: t, client: w.client, metrics: w.metrics} }
-	inOrder(t, "three Machines too many freeze the deployment and its set (MCM-70)", func(t *testing.T) {
+	inOrder(t, "a deployment and its set are frozen when the Machines reach size plus surge plus --safety-up (MCM-70)", func(t *testing.T) {
 		w.sets.Store(false)
 		w.addMachines(w.setOf("pool"), 3)
 		in(t).expect("pool", overshoot)
@@ -306,7 +306,7 @@ func TestAFreezeStartsAndEndsWhileTheOtherControllersRun(t *testing.T) {
 			t.Errorf("the metric shows %d frozen objects, want 2", n)
 		}
 	})
-	inOrder(t, "another group is not touched (MCM-75)", func(t *testing.T) { in(t).expect("other", "") })
+	inOrder(t, "a group with as many Machines as its size is not frozen while another group is (MCM-75)", func(t *testing.T) { in(t).expect("other", "") })
 	inOrder(t, "the unfreeze annotation ends the freeze, and the group is frozen again after --machine-safety-overshooting-period (MCM-77)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.deployment("pool"), `{"metadata":{"annotations":{"safety.machine.sapcloud.io/unfreeze":"true"}}}`)

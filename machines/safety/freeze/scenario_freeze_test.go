@@ -208,7 +208,7 @@ func TestTheFreezeControllerMakesNoCallsInAHealthyCluster(t *testing.T) {
 	})
 }
 
-func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
+func TestTheFreezeOfAGroupWithTooManyMachines(t *testing.T) {
 	t.Run("the group is frozen 1 s after it gets too many Machines, and no longer frozen 1 s after one of them is deleted (MCM-70, MCM-71)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
 			b.addTo("g-1", 3, 6)
@@ -259,7 +259,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", overshoot)
 		})
 	})
-	t.Run("a group with too many Machines is no longer frozen when --machine-safety-overshooting-period is 0 (MCM-70)", func(t *testing.T) {
+	t.Run("a frozen group is unfrozen when drover starts with --machine-safety-overshooting-period=0, which switches freezes off (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 1}, func(b *bubble) {
 			b.add("g", 3, 60)
 			d := &v1alpha1.MachineDeployment{}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestHowLongTheEarlierMaximumOfMachinesApplies(t *testing.T) {
+func TestWhenTheEarlierMaximumOfAGroupsMachinesApplies(t *testing.T) {
 	a := key{types.NamespacedName{Namespace: "ns", Name: "a"}, true}
 	t.Run("the earlier maximum of a group's Machines applies for one minute after the group's size was lowered (MCM-73)", func(t *testing.T) {
 		var s sizes
@@ -25,7 +25,7 @@ func TestHowLongTheEarlierMaximumOfMachinesApplies(t *testing.T) {
 			t.Errorf("it is %d", got)
 		}
 	})
-	t.Run("the earlier maximum of another group does not apply", func(t *testing.T) {
+	t.Run("the earlier maximum of a deployment's Machines does not apply to a bare set with the same name", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		if got := s.largest(key{a.NamespacedName, false}, noon); got != 0 {
@@ -63,14 +63,14 @@ func TestTheEarlierMaximumOfMachinesAfterAChangeOfTheSize(t *testing.T) {
 	}
 }
 
-func TestTheEarlierMaximumOfMachinesWhenAGroupIsFirstSeen(t *testing.T) {
+func TestTheEarlierMaximumOfAGroupsMachinesWhenDroverFirstSeesTheGroup(t *testing.T) {
 	for name, tt := range map[string]struct {
 		observed int64
 		want     int
 	}{
-		"there is no earlier maximum when the group has no status.observedGeneration":                     {0, 0},
-		"there is no earlier maximum when status.observedGeneration equals metadata.generation":           {1, 0},
-		"the earlier maximum is unknown while status.observedGeneration differs from metadata.generation": {7, unknown},
+		"there is no earlier maximum when status.observedGeneration is missing, because the group is new":                                        {0, 0},
+		"there is no earlier maximum when status.observedGeneration equals metadata.generation, because drover has already carried out the size": {1, 0},
+		"the earlier maximum is unknown when status.observedGeneration differs from metadata.generation, as after a change of the size":          {7, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, s := newDeployment(5), newSet("a", 5, nil)

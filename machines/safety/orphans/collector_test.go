@@ -46,7 +46,7 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
-	inOrder(t, "deletes nothing in a round without the lease or the API server, nor in the first round afterwards (MCM-80)", func(t *testing.T) {
+	inOrder(t, "deletes nothing while drover lacks the lease or cannot reach the API server, nor in the first round afterwards (MCM-80)", func(t *testing.T) {
 		w.lost.Store(true)
 		before := w.written()
 		w.later()

@@ -70,7 +70,7 @@ func TestTheOrphanCheckForgetsDeletedMachinesAfterThirtyDays(t *testing.T) {
 			t.Errorf("remembers %v", w.sightings())
 		}
 	})
-	inOrder(t, "forgets Machines without resources that have been gone for longer, also in a process that is not the leader (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets a Machine thirty days after its deletion unless it has resources left, also in a process that is not the leader (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(2 * time.Hour))
 		w.ended(clock, "newer-", 1)
 		seen := w.sightings()
@@ -91,8 +91,8 @@ func TestTheOrphanCheckForgetsDeletedMachinesAfterThirtyDays(t *testing.T) {
 	})
 }
 
-func TestAMachineThatReappearsNoLongerCountsAsGone(t *testing.T) {
-	t.Run("a Machine that reappears after an interrupted watch no longer counts as gone (F-12)", func(t *testing.T) {
+func TestHowManyMachinesTheOrphanCheckCountsAsGone(t *testing.T) {
+	t.Run("a Machine that seemed gone is not counted any more when the watch shows it again after an interruption (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		w := newWitness(clock)
 		for range 3 {

@@ -31,10 +31,10 @@ func TestWhenAnOutageOfTheAPIServerStopsDroversDecisions(t *testing.T) {
 		"decisions are made while the API server answers every 5 s (MCM-79)":                                           {answersAt(5, 10, 15, 20), 24, false, -1, 5},
 		"decisions are made while the API server's last answer is less than 30 s old (MCM-79)":                         {answersAt(5, 10), 39, false, -1, 5},
 		"decisions stop once the API server's last answer is 30 s old (MCM-79)":                                        {answersAt(5, 10), 40, true, 40, 5},
-		"decisions are stopped during the whole outage (MCM-79)":                                                       {answersAt(5, 10), 4000, true, 40, 5},
+		"decisions stay stopped while the API server still does not answer, even after more than an hour (MCM-79)":     {answersAt(5, 10), 4000, true, 40, 5},
 		"decisions stay stopped for 30 s after the outage, so that the informer caches can catch up (MCM-79)":          {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 129, true, 40, 130},
 		"decisions are made again 30 s after the end of the outage, and timeouts start again (MCM-51, MCM-79)":         {answersAt(5, 10, 100, 105, 110, 115, 120, 125), 130, false, -1, 130},
-		"decisions stop again in a second outage, and the recorded time is that of the second stop (MCM-79)":           {answersAt(5, 100, 125, 150, 175, 200), 230, true, 230, 130},
+		"decisions stop again in a second outage, and the state then shows the time of the second stop (MCM-79)":       {answersAt(5, 100, 125, 150, 175, 200), 230, true, 230, 130},
 		"decisions stop in a second outage that begins less than 30 s after the first outage (MCM-79)":                 {answersAt(5, 100, 105), 135, true, 135, 130},
 		"decisions continue and timeouts keep running when the API server does not answer for less than 30 s (MCM-51)": {answersAt(5, 34), 40, false, -1, 5},
 	} {
@@ -67,7 +67,7 @@ func TestTheCombinedStateOfTwoAPIServers(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
-	t.Run("the combined state names both API servers and the start of the earlier outage when neither answers (MCM-79)", func(t *testing.T) {
+	t.Run("when neither API server answers, the combined state names both, and the start of the outage that began first (MCM-79)", func(t *testing.T) {
 		got := together(State{Frozen: true, Since: at(210), Message: "control"}, target)
 		if !got.Since.Equal(at(200)) || got.Message != "control; the target does not answer" {
 			t.Errorf("got %+v", got)
@@ -76,7 +76,7 @@ func TestTheCombinedStateOfTwoAPIServers(t *testing.T) {
 }
 
 func TestAnOutageOfTheAPIServerIsReported(t *testing.T) {
-	t.Run("an outage is reported after 30 s without an answer of the API server, and no longer after the next answer (CA-C13, MCM-79)", func(t *testing.T) {
+	t.Run("an outage is reported once the API server has not answered for 30 s, until it answers again (CA-C13, MCM-79)", func(t *testing.T) {
 		h := answersAt(5)
 		if early, late := h.away(at(34)), h.away(at(36)); early != "" || !strings.Contains(late, "the API server has been out of reach for 31s") {
 			t.Errorf("away() = %q, then %q", early, late)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestTheTimeWithoutALeaderGrowsWhenTheLeaseIsReleasedOrNotRenewed(t *testing.T) {
+func TestTimeCountsAsTimeWithoutALeaderWhileDroversLeaseIsReleasedOrNotRenewed(t *testing.T) {
 	// renewed renews the lease every 10 s during the time d.
 	renewed := func(control *server, d time.Duration) {
 		for ; d > 0; d -= 10 * time.Second {

@@ -170,7 +170,7 @@ func TestDroversDecisionsStopWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("decisions never stop when drover does not observe the API servers", func(t *testing.T) {
+	t.Run("decisions never stop in a controller that is configured without the watch of the API servers", func(t *testing.T) {
 		var w *Watch
 		expect(t, w, false)
 	})

@@ -38,7 +38,7 @@ func TestApplyingAWatchEventToTheMembershipIndex(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the index from before the deletion of a Node still finds the Node's group", func(t *testing.T) {
+	t.Run("the deletion of a Node changes only the new index, so a reader of the old index still finds the Node's group", func(t *testing.T) {
 		after, _ := before.Apply([]membership.Event{{Object: n, Gone: true}, {Object: moved}})
 		if got := groupOf(before, pools.Asked(n)); got != p.ID() {
 			t.Errorf("before the events the node belongs to %q, want %q", got, p.ID())

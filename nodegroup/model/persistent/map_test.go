@@ -52,7 +52,7 @@ func TestAChangeOfAPersistentMapDoesNotAffectItsOlderVersions(t *testing.T) {
 	})
 }
 
-func TestAValueOfAPersistentMapIsFoundWhicheverPartTheSearchBeginsWith(t *testing.T) {
+func TestFromFindsAValueWhicheverOfThePartsOfAPersistentMapItBeginsWith(t *testing.T) {
 	var m Map[int]
 	if _, ok := m.From(0); ok {
 		t.Error("an empty map has a value")

@@ -24,7 +24,7 @@ const (
 
 func cloudFailures() []Failure {
 	once := []Failure{
-		{Name: "is refused a connection", answer: refuse},
+		{Name: "fails with a refused connection", answer: refuse},
 		{Name: "is reset before it is carried out", answer: reset},
 		{Name: "is carried out and its answer is lost", answer: carriedOut(reset)},
 		{Name: "is answered with a proxy's 404 page", answer: htmlPage(http.StatusNotFound)},
@@ -43,13 +43,13 @@ func cloudFailures() []Failure {
 	}
 	lasting := []Failure{
 		{Name: "and all later calls to the cloud are answered with 401", answer: cloudError(http.StatusUnauthorized), scope: wholeCloud, Cause: `HTTP 401`},
-		{Name: "and all later calls to the same service are refused a connection", answer: refuse, scope: sameService, Cause: `connection refused`},
-		{Name: "is answered with a proxy's 404 page each time", answer: htmlPage(http.StatusNotFound), Cause: `the answer \(text/html\) is not one of OpenStack.s.* \(HTTP 404\)|shows no microversions`},
-		{Name: "is answered with 500 each time", answer: reply(http.StatusInternalServerError, ""), Cause: `HTTP 500`},
-		{Name: "is answered with 409 each time", answer: cloudError(http.StatusConflict), Cause: `HTTP 409`},
+		{Name: "and all later calls to the same service fail with a refused connection", answer: refuse, scope: sameService, Cause: `connection refused`},
+		{Name: "and all later calls of the same kind are answered with a proxy's 404 page", answer: htmlPage(http.StatusNotFound), Cause: `the answer \(text/html\) is not one of OpenStack.s.* \(HTTP 404\)|shows no microversions`},
+		{Name: "and all later calls of the same kind are answered with 500", answer: reply(http.StatusInternalServerError, ""), Cause: `HTTP 500`},
+		{Name: "and all later calls of the same kind are answered with 409", answer: cloudError(http.StatusConflict), Cause: `HTTP 409`},
 		{Name: "and all later calls to the cloud get no answer", answer: hang, scope: wholeCloud, Cause: `no answer in time`},
 		{Name: "and all later calls to the cloud are answered with 429", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "86400"), scope: wholeCloud},
-		{Name: "shows each time that the volume is still being deleted", answer: reply(http.StatusOK, `{"volume":{"status":"deleting","attachments":[]}}`, "Content-Type", jsonType), fits: readsVolume, Cause: `volume \S+ is "deleting"`},
+		{Name: "and all later calls of the same kind show that the volume is still being deleted", answer: reply(http.StatusOK, `{"volume":{"status":"deleting","attachments":[]}}`, "Content-Type", jsonType), fits: readsVolume, Cause: `volume \S+ is "deleting"`},
 	}
 	for i := range lasting {
 		lasting[i].Lasting = true
@@ -59,7 +59,7 @@ func cloudFailures() []Failure {
 
 func kubeFailures() []Failure {
 	once := []Failure{
-		{Name: "is refused a connection", answer: refuse},
+		{Name: "fails with a refused connection", answer: refuse},
 		{Name: "is reset before it is carried out", answer: reset, fits: takesTurns},
 		{Name: "is carried out and its answer is lost", answer: carriedOut(reset), fits: writes},
 		{Name: "is answered with 409", answer: kubeError(http.StatusConflict, "Conflict"), fits: writes},
@@ -73,9 +73,9 @@ func kubeFailures() []Failure {
 		{Name: "gets no answer", answer: pinged, Rest: time.Minute, fits: takesTurns},
 	}
 	lasting := []Failure{
-		{Name: "is answered with 403 each time", answer: kubeError(http.StatusForbidden, "Forbidden")},
-		{Name: "is answered with 500 and no reason each time", answer: kubeError(http.StatusInternalServerError, "")},
-		{Name: "is refused each time because two PodDisruptionBudgets select the pod", answer: twoBudgets, fits: evicts, Cause: `more than one PodDisruptionBudget`},
+		{Name: "and all later calls of the same kind are answered with 403", answer: kubeError(http.StatusForbidden, "Forbidden")},
+		{Name: "and all later calls of the same kind are answered with 500 and no reason", answer: kubeError(http.StatusInternalServerError, "")},
+		{Name: "and all later calls of the same kind are refused because two PodDisruptionBudgets select the pod", answer: twoBudgets, fits: evicts, Cause: `more than one PodDisruptionBudget`},
 	}
 	for i := range lasting {
 		lasting[i].Lasting = true
@@ -85,7 +85,7 @@ func kubeFailures() []Failure {
 
 func watchFailures() []Failure {
 	return fitting(calls.IsWatch, []Failure{
-		{Name: "is refused a connection", answer: refuse},
+		{Name: "fails with a refused connection", answer: refuse},
 		{Name: "is answered with 410", answer: kubeError(http.StatusGone, "Expired")},
 		{Name: "is answered with 429 and a Retry-After of 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5")},
 		{Name: "is answered with 500", answer: kubeError(http.StatusInternalServerError, "InternalError")},

@@ -48,23 +48,23 @@ func Disturbances() []Disturbance {
 		late("30 s", 30*time.Second),
 		late("5 minutes", 5*time.Minute),
 		{
-			Name: "each of its events is delivered 30 s late until the run ends", Rest: 15 * time.Minute, Settle: gap, reach: time.Hour,
+			Name: "delivers each of its events 30 s late until the run ends", Rest: 15 * time.Minute, Settle: gap, reach: time.Hour,
 			lag: only(func(time.Duration) time.Duration { return gap }),
 		},
-		{Name: "its connection is cut off", Rest: again, Settle: again, reach: again, disturb: func(w *World, kind string) { w.Kube.CutWatches(kind) }},
+		{Name: "loses its connection", Rest: again, Settle: again, reach: again, disturb: func(w *World, kind string) { w.Kube.CutWatches(kind) }},
 		{
-			Name: "it delivers nothing for 30 s, and its history is lost", Rest: gap + again, Settle: gap + again, reach: gap, after: gap,
+			Name: "delivers nothing for 30 s, and its history is lost", Rest: gap + again, Settle: gap + again, reach: gap, after: gap,
 			lag:     only(func(written time.Duration) time.Duration { return gap + time.Second - written }),
 			disturb: func(w *World, kind string) { w.Kube.Forget(kind) },
 		},
-		{Name: "the watches of all other kinds deliver their events at least 30 s late", Rest: 2 * gap, Settle: 2 * gap, reach: gap, others: true, lag: ahead},
+		{Name: "delivers its events at once, and the watches of all other kinds deliver nothing for at least 30 s", Rest: 2 * gap, Settle: 2 * gap, reach: gap, others: true, lag: ahead},
 	}
 }
 
 // late returns a disturbance that lasts for d and delivers all its events at its end.
 func late(length string, d time.Duration) Disturbance {
 	return Disturbance{
-		Name: "its next events are delivered together after " + length, Rest: d, Settle: d, reach: d,
+		Name: "delivers its next events together after " + length, Rest: d, Settle: d, reach: d,
 		lag: only(func(written time.Duration) time.Duration { return d - written }),
 	}
 }

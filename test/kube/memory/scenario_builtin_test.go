@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction counts against the pod's disruption budget, and is refused when that is used up or the pod has two (F-22)", func(s *script) {
+	{"an eviction is refused when the pod's disruption budget allows no more, or when the pod has two disruption budgets (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))

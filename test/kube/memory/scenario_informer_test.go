@@ -153,7 +153,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch ends at its timeout although the test delays all changes for longer than that", func(t *testing.T) {
+	t.Run("a watch ends at its timeout of 60 s even when a test delays all its events for an hour", func(t *testing.T) {
 		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
 			begin := time.Now()
@@ -167,7 +167,7 @@ func TestWatchesAndGarbageCollectionOfTheInMemoryAPIServer(t *testing.T) {
 			}
 		})
 	})
-	t.Run("CutWatches and Forget end only the watches of the given resource", func(t *testing.T) {
+	t.Run("when a test cuts the watches of pods and erases the history of Secrets, only the watches of these two kinds end", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			var watches []watch.Interface
 			for _, follow := range []func(context.Context, metav1.ListOptions) (watch.Interface, error){

@@ -153,7 +153,7 @@ var refusalRows = []row{
 		b.want(b.server(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.network)}}, "security_groups": []doc{{"name": name}}}}),
 			http.StatusConflict, "Multiple security_group matches found for name '"+name+"', use an ID to be more specific.")
 	}},
-	{"a server on an external network is accepted and goes to ERROR", nothing, func(b *bench) {
+	{"Nova accepts a request for a server on an external network, and the server then goes to ERROR", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.pool)}}}}), http.StatusAccepted).word("server.id")
 		b.same("fault", b.status(id, "ERROR").word("server.fault.message"),
 			"Build of instance "+id+" aborted: Failed to allocate the network(s), not rescheduling.")

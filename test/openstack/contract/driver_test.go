@@ -167,7 +167,7 @@ func (b *bench) has(servers, ports, addresses int) {
 }
 
 var driverRows = []row{
-	{"the driver creates and deletes machines with few calls, and leaves no resource in the cloud", operator, severalMachines},
+	{"the driver creates machines with at most a fifth more calls than necessary, and later deletes all that it created", operator, severalMachines},
 	{"the driver creates a machine whose spec has all fields", nothing, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{
@@ -249,7 +249,7 @@ var driverRows = []row{
 	}},
 	{"the driver creates its default security group and server group only once, for all machines and across restarts", nothing, sharedGroups},
 	{"the driver finds a server of machine-controller by the metadata machine-uid, and adds drover's owner tag to it", nothing, takenOver},
-	{"a restored Machine adopts the server that an operator has allowed, with the server's port and address (F-1)", nothing, restored},
+	{"a restored Machine adopts the server that the operator's annotation names, with the server's port and floating IP (F-1)", nothing, restored},
 	{"the driver notices that another client has deleted a server, and then deletes the server's port and floating IP", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))

@@ -25,7 +25,7 @@ var signInRows = []row{
 	}},
 	{"a user signs in with an application credential by its ID, or by its name and its user", nothing, applicationCredentials},
 	{"a sign-in with a deleted application credential is refused with 404 or 401, and its tokens become invalid", nothing, deletedCredential},
-	{"the tokens of an application credential expire with it, and their expires_at has no time zone", nothing, endingCredential},
+	{"a token expires together with its application credential, and the token's expires_at has no time zone", nothing, endingCredential},
 	{"a wrong user, project or password is refused with 401, without saying which of them is wrong", nothing, wrongPassword},
 	{"a revoked or unknown token is refused with 401 by every service", nothing, revokedToken},
 	{"a user signs in with a token and gets another token", nothing, func(b *bench) {

@@ -26,7 +26,7 @@ var lifeRows = []row{
 			return true
 		})
 	}},
-	{"in a list and a GET, a stopped server has the status SHUTOFF, no task and the power off", nothing, func(b *bench) {
+	{"a list and a GET show a stopped server with vm_state stopped, power_state 4 and task_state null", nothing, func(b *bench) {
 		id := b.stopped()
 		for _, a := range []answer{b.rowOf(b.want(b.user.get(compute, "/servers/detail", at("2.3")), http.StatusOK), id), {body: b.user.get(compute, "/servers/"+id, at("2.3")).at("server")}} {
 			b.same("task_state", a.at("OS-EXT-STS:task_state"), nil)
@@ -34,7 +34,7 @@ var lifeRows = []row{
 			b.same("vm_state", a.at("OS-EXT-STS:vm_state"), "stopped")
 		}
 	}},
-	{"starting a server changes the server's field updated, on which lists with changes-since depend", nothing, func(b *bench) {
+	{"starting a server advances its update time, because lists with changes-since depend on this time", nothing, func(b *bench) {
 		id := b.stopped()
 		updated := b.user.get(compute, "/servers/"+id).word("server.updated")
 		b.nextSecond(updated)
@@ -112,7 +112,7 @@ var lifeRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"adding metadata to a server changes the server's field updated", nothing, func(b *bench) {
+	{"adding metadata to a server advances the server's update time", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"metadata": doc{"one": "1"}}})
 		before := b.user.get(compute, "/servers/"+id)
 		b.nextSecond(before.word("server.updated"))

@@ -147,7 +147,7 @@ var floatingRows = []row{
 		b.same("found by its mark", found.word("floatingips.0.id"), a.word("floatingip.id"))
 		b.same("found by a part of it", len(b.user.get(network, "/floatingips?description="+url.QueryEscape(mark[:5])).rows("floatingips")), 0)
 	}},
-	{"a new floating IP appears on its server a little later, and the server's field updated stays the same", nothing, func(b *bench) {
+	{"a server shows a new floating IP a little later, and the floating IP does not change the server's update time", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		before := b.user.get(compute, "/servers/"+id).word("server.updated")

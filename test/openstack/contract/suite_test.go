@@ -28,7 +28,7 @@ type topic struct {
 
 // topics holds all tests in the order in which they run: cheap ones first.
 var topics = []topic{
-	{"signing in", signInRows}, {"microversions", versionRows}, {"look-ups", lookupRows}, {"refused requests for servers", refusalRows}, {"ports", portRows},
+	{"signing in", signInRows}, {"microversions", versionRows}, {"look-ups", lookupRows}, {"impossible requests for servers", refusalRows}, {"ports", portRows},
 	{"floating IPs", floatingRows}, {"security groups and server groups", groupRows}, {"creating a server", createRows}, {"the life of a server", lifeRows},
 	{"servers on one port", samePortRows}, {"listing servers", listRows}, {"timing", timeRows}, {"quota", quotaRows}, {"volumes", volumeRows},
 	{"lost responses and rate limits", troubleRows}, {"drover's OpenStack driver", driverRows}, {"starting servers with drover's OpenStack driver", driverPowerRows}, {"errors of drover's OpenStack driver", driverErrorRows},

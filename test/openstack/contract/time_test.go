@@ -32,15 +32,15 @@ var timeRows = []row{
 		b.gone("/servers/" + id)
 		b.same("device_id", b.want(b.user.get(network, "/ports/"+port), http.StatusOK).word("port.device_id"), "")
 	}},
-	{"creating ports eight at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
+	{"the cloud limits concurrent creates of ports: eight at a time are at most three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
 		body := doc{"port": doc{"network_id": b.networkID(b.network), "name": b.name()}}
 		b.limited(func() answer { return b.user.post(network, "/ports", body) }, http.StatusCreated, network, "/ports/", "port.id")
 	}},
-	{"creating floating IPs eight at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
+	{"the cloud limits concurrent creates of floating IPs: eight at a time are at most three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
 		body := doc{"floatingip": doc{"floating_network_id": b.networkID(b.pool)}}
 		b.limited(func() answer { return b.user.post(network, "/floatingips", body) }, http.StatusCreated, network, "/floatingips/", "floatingip.id")
 	}},
-	{"creating servers eight at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
+	{"the cloud limits concurrent creates of servers: eight at a time are at most three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
 		body := doc{"server": doc{
 			"name": b.name(), "flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID(), "networks": []doc{{"uuid": b.networkID(b.network)}},
 		}}

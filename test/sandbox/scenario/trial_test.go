@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-func TestSandboxTrialsAreSortedBySettingAndASettingDoesNotModifyTheFlagsThatItExtends(t *testing.T) {
+func TestSandboxTrialsOfOneConfigurationFollowEachOtherAndLeaveTheCallersFlagsUnchanged(t *testing.T) {
 	var seen []Setting
 	given := sandbox.Options{AutoscalerFlags: append(make([]string, 0, 8), "--v=5")}
 	for _, trial := range Trials() {

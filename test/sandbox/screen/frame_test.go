@@ -85,7 +85,7 @@ func TestTheDemoWithoutATerminalPrintsEachChangedStateAsOnePlainLine(t *testing.
 	}
 }
 
-func TestTheDemosCallbackForAClosedOutputIsCalledOnce(t *testing.T) {
+func TestTheDemoCallsTheCallbackForAClosedOutputWhenAWriteToThePipeFails(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -17,17 +17,17 @@ func port(machine types.UID, n int) owner.Tag {
 	return owner.Cluster("c1").Tag(owner.PortKind, machine, n)
 }
 
-func TestOneOfTwoPortsWithTheSameOwnerTagIsChosen(t *testing.T) {
+func TestWhetherANewPortReplacesAKnownPortWithTheSameOwnerTag(t *testing.T) {
 	tag := port("u1", 0)
 	for name, tc := range map[string]struct {
 		first, second PortRow
 		doubt         bool
 		want          string
 	}{
-		"keeps the port that was stored first when neither port is bound to a server":    {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"keeps the port that was stored first when both ports are bound to a server":     {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"takes the port that was stored second when only that port is bound to a server": {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"takes the port that was stored second when the first port may be gone":          {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"the known port stays when neither port is bound to a server":                      {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"the known port stays when both ports are bound to a server":                       {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"the new port replaces the known port when only the new port is bound to a server": {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"the new port replaces the known port when the known port may be gone":             {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -43,7 +43,7 @@ func TestOneOfTwoPortsWithTheSameOwnerTagIsChosen(t *testing.T) {
 	}
 }
 
-func TestPortsAndFloatingIPsThatTheCloudsListLacksAreDoubtfulOrRemoved(t *testing.T) {
+func TestWhichKnownPortsAndFloatingIPsStayWhenDroverReadsTheCloudsList(t *testing.T) {
 	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
@@ -51,10 +51,10 @@ func TestPortsAndFloatingIPsThatTheCloudsListLacksAreDoubtfulOrRemoved(t *testin
 		listed       bool
 		there, doubt bool
 	}{
-		"a port that the list lacks is marked as doubtful when its Machine is in drover's registry":               {"known", noon.Add(-time.Minute), false, true, true},
-		"a port and a floating IP that the list lacks are removed when their Machine is not in drover's registry": {"unknown", noon.Add(-time.Minute), false, false, false},
-		"a port that was created after the list began is not marked as doubtful":                                  {"known", noon, false, true, false},
-		"a port and a floating IP that the list has stay, even when their Machine is not in drover's registry":    {"unknown", noon.Add(-time.Minute), true, true, false},
+		"a port that the list lacks stays known, but is marked as doubtful, when its Machine is in drover's registry": {"known", noon.Add(-time.Minute), false, true, true},
+		"a port and a floating IP that the list lacks are forgotten when their Machine is not in drover's registry":   {"unknown", noon.Add(-time.Minute), false, false, false},
+		"an unlisted port that was created after the list began stays known, and is not marked as doubtful":           {"known", noon, false, true, false},
+		"a listed port and a listed floating IP stay known, even when their Machine is not in drover's registry":      {"unknown", noon.Add(-time.Minute), true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -77,7 +77,7 @@ func TestPortsAndFloatingIPsThatTheCloudsListLacksAreDoubtfulOrRemoved(t *testin
 	}
 }
 
-func TestDroverRecordsThePortAndServerOfAFloatingIP(t *testing.T) {
+func TestDroverRecordsPortAndServerOfFloatingIPsWithoutThisClustersOwnerTag(t *testing.T) {
 	on := func(port, description string) Lists {
 		return Lists{Ports: []PortRow{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIPRow{{ID: "ip", PortID: port, Description: description}}}
 	}
@@ -103,7 +103,7 @@ func TestDroverRecordsThePortAndServerOfAFloatingIP(t *testing.T) {
 	}
 }
 
-func TestBindReturnsThePortsThatAreNoLongerBoundToTheServer(t *testing.T) {
+func TestThePortsOfAMachineThatAreNoLongerBoundToItsServerAreFound(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
 	s.SetPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)

@@ -45,7 +45,7 @@ func TestServerCreatesThatThePreviousLeaderMayHaveSent(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("no create of the previous leader is assumed for a Machine for which this process has a create in doubt", func(t *testing.T) {
+	t.Run("a create in doubt of this process is not replaced by a create that the previous leader may have sent", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}

@@ -61,11 +61,11 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 		rows    []servers.Row
 		want    bool
 	}{
-		"is assumed when the first lists show a port of the Machine and no server":                                {0, owner.Machine{UID: "u1"}, nil, true},
-		"is assumed when the Machine of the port is not in drover's registry yet":                                 {0, owner.Machine{UID: "u2"}, nil, true},
-		"is not assumed when the list shows the Machine's server":                                                 {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"is not assumed when spec.providerID names the Machine's server":                                          {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"is not assumed when the first list is requested three seconds after drover's start and lacks the server": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"is in doubt when the first lists show a port of the Machine and no server":                                                  {0, owner.Machine{UID: "u1"}, nil, true},
+		"is in doubt when drover has not yet reconciled the Machine that the port belongs to":                                        {0, owner.Machine{UID: "u2"}, nil, true},
+		"is not in doubt when the list shows the Machine's server":                                                                   {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"is not in doubt when spec.providerID names the Machine's server":                                                            {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"is not in doubt when drover requests its first list three seconds after its start, because that list would show the server": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -24,10 +24,10 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 		want     string
 		required bool
 	}{
-		"is not due when a list shows the server as ACTIVE":                                  {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"is required when spec.providerID names a server that no list shows":                 {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"is required when a port is bound to a server that no list shows":                    {m, nil, "s9", "s9", true},
-		"is optional when a list shows the server in ERROR, but not the reason of the error": {m, []servers.Row{failed}, "s1", "s1", false},
+		"is not due when a list shows the server as ACTIVE":                                                  {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"is required when spec.providerID names a server that no list shows":                                 {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"is required when a port is bound to a server that no list shows":                                    {m, nil, "s9", "s9", true},
+		"is due, but need not succeed, when a list shows the server in ERROR and only the reason is unknown": {m, []servers.Row{failed}, "s1", "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -38,7 +38,7 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is not due before drover has looked up all servers that its first list lacks (F-16)", func(t *testing.T) {
+	t.Run("is not due until a new drover process has looked up the Machines' servers missing from its first list (F-16)", func(t *testing.T) {
 		named := owner.Machine{UID: "u1", ServerID: "s9"}
 		p := newProject(named)
 		p.list(noon, addresses.Lists{})
@@ -103,7 +103,7 @@ func TestFirstLookUpOfAMissingServer(t *testing.T) {
 }
 
 func TestAnswerToTheLookUpOfAServer(t *testing.T) {
-	t.Run("an answer with the server in ERROR for lack of volume quota keeps other Machines from creating volumes", func(t *testing.T) {
+	t.Run("drover reserves no volume quota for another Machine once the answer shows a server in ERROR for lack of volume quota", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")
 		row.Status, row.Fault.Message = servers.StatusError, "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota."
@@ -112,7 +112,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a 404 for a server that drover knew only from a port is not a loss for the mass-deletion guard", func(t *testing.T) {
+	t.Run("a server that drover knew only from a port is gone after a 404, and the mass-deletion guard does not count it as lost", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

@@ -68,7 +68,7 @@ func TestWhenAnExhaustedQuotaCausesTheReleaseOfRetainedPortsAndFloatingIPs(t *te
 		"ports and floating IPs stay while their Machine's spec.providerID names a server":                                         {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
 		"ports and floating IPs stay while it is in doubt whether a server of their Machine was created":                           {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while a call is creating a resource of their Machine":                                         {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"ports and floating IPs stay when their Machine is not in drover's registry":                                               {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"ports and floating IPs stay while drover has not yet reconciled their Machine":                                            {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

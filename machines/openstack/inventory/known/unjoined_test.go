@@ -20,7 +20,7 @@ func TestOnlyPortsOfServersWithoutANodeAreLookedUp(t *testing.T) {
 		"does not look up the port of a server that has been ACTIVE for less than two minutes":     {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
 		"does not look up the port of a server with a Node":                                        {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
 		"does not look up the port of a server whose Machine is being deleted":                     {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
-		"does not look up the port of a server whose Machine is not in drover's registry":          {owner.Machine{UID: "u2"}, time.Hour, false},
+		"does not look up the port of a server whose Machine drover has not reconciled yet":        {owner.Machine{UID: "u2"}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -18,19 +18,19 @@ func TestOwnershipOfAServer(t *testing.T) {
 		want    Verdict
 		says    string
 	}{
-		"is Mine when the server has the Machine's UID and the cluster's ID":                                                          {asked, ServerTags{"s", "x", "u1", "c1"}, Exists, Mine, ""},
-		"is Mine when the server has the Machine's UID and no cluster ID, like servers of Kubermatic's machine-controller":            {asked, ServerTags{"s", "x", "u1", ""}, Exists, Mine, ""},
-		"is Foreign when the server has another cluster's ID, even with the Machine's UID (F-1)":                                      {asked, ServerTags{"s", "worker-1", "u1", "c2"}, Exists, Foreign, "another cluster"},
-		"is Foreign when the server has another cluster's ID, even when an operator permits the adoption (F-1)":                       {allowed, ServerTags{"s", "worker-1", "u9", "c2"}, ExistsNot, Foreign, "another cluster"},
-		"is Foreign when the server has no Machine's UID, even with the name of the Machine's server (F-1)":                           {asked, ServerTags{"s", "worker-1", "", ""}, ExistsNot, Foreign, "no metadata machine-uid"},
-		"is Foreign when the server has no Machine's UID, even when an operator permits the adoption (F-1)":                           {allowed, ServerTags{"s", "worker-1", "", "c1"}, ExistsNot, Foreign, "no metadata machine-uid"},
-		"is Foreign when the server has another Machine's UID and no operator permits the adoption (F-1)":                             {asked, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
-		"is Adoptable when an operator permits the adoption and the Machine in the server's owner tag does not exist (F-1)":           {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Adoptable, ""},
-		"is Adoptable when an operator permits it and the server, like machine-controller's, has no cluster ID (F-1)":                 {allowed, ServerTags{"s", "worker-1", "u9", ""}, ExistsNot, Adoptable, ""},
-		"is Foreign while the Machine in the server's owner tag exists, even when an operator permits the adoption (F-1)":             {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, Exists, Foreign, "exists"},
-		"is Undecided when an operator permits the adoption and drover does not know whether the server's Machine exists (F-1)":       {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistenceUnknown, Undecided, "not known"},
-		"is Foreign when the server's name is not that of the Machine's own server, even when an operator permits the adoption (F-1)": {allowed, ServerTags{"s", "control-plane-1", "u9", "c1"}, ExistsNot, Foreign, "its name is control-plane-1"},
-		"is Foreign when the operator permits only the adoption of another server (F-1)":                                              {allowed, ServerTags{"t", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
+		"is Mine when the server has the Machine's UID and the cluster's ID":                                                            {asked, ServerTags{"s", "x", "u1", "c1"}, Exists, Mine, ""},
+		"is Mine when the server has the Machine's UID and no cluster ID, like servers of Kubermatic's machine-controller":              {asked, ServerTags{"s", "x", "u1", ""}, Exists, Mine, ""},
+		"is Foreign when the server has another cluster's ID, even with the Machine's UID (F-1)":                                        {asked, ServerTags{"s", "worker-1", "u1", "c2"}, Exists, Foreign, "another cluster"},
+		"is Foreign when the server has another cluster's ID, even when an operator permits the adoption (F-1)":                         {allowed, ServerTags{"s", "worker-1", "u9", "c2"}, ExistsNot, Foreign, "another cluster"},
+		"is Foreign when the server has no Machine's UID, even with the name of the Machine's server (F-1)":                             {asked, ServerTags{"s", "worker-1", "", ""}, ExistsNot, Foreign, "no metadata machine-uid"},
+		"is Foreign when the server has no Machine's UID, even when an operator permits the adoption (F-1)":                             {allowed, ServerTags{"s", "worker-1", "", "c1"}, ExistsNot, Foreign, "no metadata machine-uid"},
+		"is Foreign when the server has another Machine's UID and no operator permits the adoption (F-1)":                               {asked, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
+		"is Adoptable when an operator permits the adoption and the Machine in the server's owner tag does not exist (F-1)":             {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Adoptable, ""},
+		"is Adoptable when an operator permits it and the server, like machine-controller's, has no cluster ID (F-1)":                   {allowed, ServerTags{"s", "worker-1", "u9", ""}, ExistsNot, Adoptable, ""},
+		"is Foreign while the Machine in the server's owner tag exists, even when an operator permits the adoption (F-1)":               {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, Exists, Foreign, "exists"},
+		"is Undecided when an operator permits the adoption and drover does not know whether the server's Machine exists (F-1)":         {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistenceUnknown, Undecided, "not known"},
+		"is Foreign when the server's name is not the name that the Machine requires, even when an operator permits the adoption (F-1)": {allowed, ServerTags{"s", "control-plane-1", "u9", "c1"}, ExistsNot, Foreign, "its name is control-plane-1"},
+		"is Foreign when the operator permits only the adoption of another server (F-1)":                                                {allowed, ServerTags{"t", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, reason := o.JudgeServer(tc.machine, tc.server, tc.owner)
@@ -79,12 +79,12 @@ func TestAnswerThatAProjectDoesNotHaveTheServer(t *testing.T) {
 		want     Verdict
 		says     []string
 	}{
-		"proves that the server is gone when the Machine's status records this project (F-15)":                            {here, false, Mine, nil},
-		"proves that the server is gone when drover has seen it in this project and the status records no project":        {Site{}, true, Mine, nil},
-		"proves nothing when the Machine's status records another project (F-15)":                                         {elsewhere, false, Undecided, []string{"p1", "p2"}},
-		"proves nothing when the Machine's status records another region (F-15)":                                          {Site{"p1", "west"}, false, Undecided, []string{"east", "west"}},
-		"proves nothing when the status records no project and drover has not seen the server (F-15)":                     {Site{}, false, Undecided, []string{"no record", "p1"}},
-		"proves that the server is gone when drover has seen it here, although the status records another project (F-15)": {elsewhere, true, Mine, nil},
+		"proves that the server is gone when the Machine's status records this project (F-15)":                                            {here, false, Mine, nil},
+		"proves that the server is gone when a list of this project showed it earlier and the status records no project":                  {Site{}, true, Mine, nil},
+		"proves nothing when the Machine's status records another project and no list of this project ever showed the server (F-15)":      {elsewhere, false, Undecided, []string{"p1", "p2"}},
+		"proves nothing when the Machine's status records another region and no list of this project ever showed the server (F-15)":       {Site{"p1", "west"}, false, Undecided, []string{"east", "west"}},
+		"proves nothing when the status records no project and no list of this project ever showed the server (F-15)":                     {Site{}, false, Undecided, []string{"no record", "p1"}},
+		"proves that the server is gone when a list of this project showed it earlier, even if the status records another project (F-15)": {elsewhere, true, Mine, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, reason := o.JudgeAbsence(&Machine{Recorded: tc.recorded}, here, tc.seen)

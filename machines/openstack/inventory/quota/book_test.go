@@ -78,7 +78,7 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("stops watching a quota when no Machine was refused that quota between two readings of the cloud's limits", func(t *testing.T) {
+	t.Run("stops reserving quota when two readings of the cloud's limits show free quota and no Machine was refused between them", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("while the cloud's limits show free quota, refuses Machines only after the cloud has refused a fourth call", func(t *testing.T) {
+	t.Run("while the cloud's limits show free quota, drover ignores three refused calls, and refuses Machines after a fourth", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {

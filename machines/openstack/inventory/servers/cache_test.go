@@ -110,7 +110,7 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterCompleteList(t *testing.T) {
 	})
 }
 
-func TestServersThatAreGoneAreRemovedFromTheCacheAfterAWhile(t *testing.T) {
+func TestAServerIsRemovedFromTheCacheWithinTwoHoursAfterAListShowsItAsDELETED(t *testing.T) {
 	cache := newCache()
 	cache.Merge(at("a", statusDeleted, 0), noon)
 	cache.Apply(List{Now: noon.Add(2 * tombstoneAge)})
@@ -134,12 +134,12 @@ func TestListOfTheServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"includes a server with the Machine's UID":                                                             {"uid-a", 1, 0},
-		"includes a gone server with the Machine's UID":                                                        {"uid-z", 0, 1},
-		"does not include the server that spec.providerID names when it does not have the Machine's UID (F-1)": {"uid-l", 0, 0},
-		"does not include another cluster's server that has the Machine's UID (F-1)":                           {"uid-b", 0, 0},
-		"does not include the server that spec.providerID names when no list has shown it (F-1)":               {"uid-u", 0, 0},
-		"includes as gone the unlisted server in spec.providerID for which Nova answered 404 (MC-66)":          {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                                                                            {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                                                                       {"uid-z", 0, 1},
+		"does not include the server that spec.providerID names when it does not have the Machine's UID (F-1)":                {"uid-l", 0, 0},
+		"does not include another cluster's server that has the Machine's UID (F-1)":                                          {"uid-b", 0, 0},
+		"does not include the server that spec.providerID names when no list has shown it (F-1)":                              {"uid-u", 0, 0},
+		"includes the server in spec.providerID as gone when Nova answered 404 for it, although no list has shown it (MC-66)": {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)

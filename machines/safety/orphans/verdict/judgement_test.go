@@ -93,12 +93,12 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 					s.Projects = append(s.Projects, q)
 				}
 			}, TooMany, nil},
-		"nothing is deleted when a server was created while there was no leader, as after a restore of etcd (MCM-82)": {10,
+		"nothing is deleted when a server was created while this cluster had no leader, as another cluster may have the same ID (MCM-82)": {10,
 			func(m *Memory) {
 				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-time.Hour)})
 			},
 			func(_ int, s *Snapshot) { s.drop(2, false); s.unseen(8, 9) }, Forgotten, nil},
-		"nothing is deleted when a server is created for a Machine that this leader never saw, because a clone may exist (MCM-82)": {10, nil,
+		"nothing is deleted when a server appears for a Machine that this leader never saw, as a clone of the cluster may exist (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(1, false)
 				s.unseen(9)
@@ -119,9 +119,9 @@ func TestWhichChecksStopTheDeletionOfOrphans(t *testing.T) {
 				port.Created = noon.Add(-20 * time.Minute)
 				s.has(port)
 			}, Foreign, nil},
-		"nothing is deleted when the cluster ID is new and resources have the ID in their owner tags (MCM-82)": {10,
+		"nothing is deleted when resources have a cluster ID that drover has not used before, as they may be another cluster's (MCM-82)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
-		"no Node is deleted when the cluster ID is new (MCM-82, MCM-86)": {10,
+		"no Node without a Machine is deleted when drover has not used the cluster ID before (MCM-82, MCM-86)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.Nodes = []Node{nodeOfMachine(20)} }, NewID, nil},
 		"nothing is deleted when the cluster ID has changed (MCM-82)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "c0" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
@@ -173,7 +173,7 @@ func TestATenantsProjectDoesNotStopTheDeletionOfOrphansInOtherProjects(t *testin
 		"orphans of other projects are deleted although the tenant's project has a new server of an unknown Machine (MCM-82)":            {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
 		"orphans of other projects are deleted although servers of the tenant's project were created while there was no leader (MCM-82)": {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
 		"orphans of other projects are deleted although 50 servers of the tenant's project have no Machine (MCM-82)":                     {tenants(50), TooMany},
-		"orphans of other projects are deleted although too many servers have no Machine if the tenant's project is counted (MCM-82)":    {tenants(3), TooMany},
+		"orphans of other projects are deleted although, together with the tenant's servers, too many servers have no Machine (MCM-82)":  {tenants(3), TooMany},
 		"orphans of other projects are deleted although the mass-deletion guard holds servers of the tenant's project (MCM-82)":          {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
 		"orphans of other projects are deleted although the resources of the tenant's project cannot be listed (MCM-80)":                 {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
@@ -284,7 +284,7 @@ func TestAStoppedDeletionOfOrphansStaysStoppedAfterARestart(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
 	_, m := two.run(fresh)
 	gone := func(_ int, s *Snapshot) { s.drop(2, false) }
-	t.Run("a new leader that has only the stored reason for the stop deletes nothing (MCM-82)", func(t *testing.T) {
+	t.Run("a new leader reads the stored reason for the stop and deletes nothing, although its own lists of Machines are in order (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 3, memory: Memory{Stored: m.Stored}, change: gone}.run(fresh)
 		expect(t, v, nil, Older)
 	})
@@ -397,8 +397,8 @@ func TestServersWithoutAMachineInAClusterThatWasRestoredFromABackup(t *testing.T
 
 func TestAServerCreatedAtAChangeOfLeaderIsKept(t *testing.T) {
 	for name, later := range map[string]time.Duration{
-		"a server of a Machine that was never seen is kept when it was created 30 s after the change of leader (MCM-82)":      30 * time.Second,
-		"a server of a Machine that was never seen is kept when it was created a minute before the change of leader (MCM-82)": -time.Minute,
+		"the server is kept when it was created 30 s after the change of leader for a Machine that the new leader never saw (MCM-82)":      30 * time.Second,
+		"the server is kept when it was created a minute before the change of leader for a Machine that the new leader never saw (MCM-82)": -time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestWhichTimesWithoutALeaderAreRecorded(t *testing.T) {
-	t.Run("when more times are recorded than drover can store, only the two that are closest together are joined (MCM-82)", func(t *testing.T) {
+func TestWhichPeriodsWithoutALeaderAreRecorded(t *testing.T) {
+	t.Run("when drover cannot store one more period without a leader, it joins the two periods with the shortest gap into one (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {

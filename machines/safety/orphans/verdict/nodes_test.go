@@ -27,13 +27,13 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 		"deletes a Node once its Machine and its server are gone (MCM-86)":                                                            {with(func(*Node) {}), []string{"worker-20"}, ""},
 		"deletes a Node whose annotation names a Machine that is gone, even when the Node has no label with a Machine's UID (MCM-86)": {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
 		"keeps a Node that is younger than 15 minutes (MCM-86)":                                                                       {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
-		"keeps a Ready Node (MCM-86)":                                                                  {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
-		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
-		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)": {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
-		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                 {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
-		"keeps a Node whose server exists (MCM-86)":                                                    {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
-		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
-		"when an operator confirms the deletion, deletes a Node whose server was never seen (MCM-86)":  {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
+		"keeps a Ready Node (MCM-86)":                                                                         {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                       {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)":        {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                        {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
+		"keeps a Node whose server exists (MCM-86)":                                                           {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
+		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)":        {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
+		"when an operator confirms the deletion, deletes a Node whose server this process never saw (MCM-86)": {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
 		"keeps a Node when drover does not list the project of its server any more (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Place = "another"
@@ -61,17 +61,17 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 			with(func(*Node) {})(s)
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"}, cloud.Project{Place: "u", Held: "5 gone"})
 		}, []string{"worker-20"}, ""},
-		"keeps a Node whose server exists in one project and was seen in another project whose lists are incomplete (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node whose server is listed in two projects, even if the lists of one of them are incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = keyOf(0) })(s)
 			s.Machines.All[0].Server = ""
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
 		}, nil, "its server exists"},
-		"while a project's list is incomplete, keeps a Node whose server was never seen, even with a confirmation (MCM-86)": {func(s *Snapshot) {
+		"while one project cannot be listed, keeps a Node whose server this process never saw, despite an operator's confirmation (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = "other" })(s)
 			s.Confirmed, s.Projects = true, append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"})
 		}, nil, "no list"},
 		"keeps a Node that never belonged to a Machine (MCM-86)": {with(func(n *Node) { n.OwnedBy, n.Machine = "", "" }), nil, ""},
-		"only reports Nodes without a Machine when they are more than 3 and more than 10 % of the Nodes (MCM-86)": {func(s *Snapshot) {
+		"deletes none of the Nodes without a Machine when they are more than 3 and more than 10 % of all Nodes (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 		}, nil, "4 of 4 nodes with drover's labels whose servers were seen in p have no Machine"},
 		"when an operator confirms, deletes Nodes without a Machine even if they are more than 3 and more than 10 % (MCM-86)": {func(s *Snapshot) {
@@ -108,8 +108,8 @@ func TestServersOfNodesAreRecordedForTheOrphanCheck(t *testing.T) {
 	})
 }
 
-func TestANodeIsDeletedOnlyWhenItWasNotReadyInTwoRounds(t *testing.T) {
-	t.Run("keeps a Node that was Ready in one of the last two rounds (MCM-86)", func(t *testing.T) {
+func TestTheOrphanCheckDeletesANodeWithoutAMachineOnlyAfterTwoRoundsInWhichItWasNotReady(t *testing.T) {
+	t.Run("keeps the Node when it was Ready in one of the last two rounds, and deletes it when it was Ready in neither (MCM-86)", func(t *testing.T) {
 		for count, want := range map[int][]string{3: nil, 4: {"worker-20"}} {
 			v, _ := passes{count: count, memory: remembers(), change: func(pass int, s *Snapshot) {
 				n := nodeOfMachine(20)

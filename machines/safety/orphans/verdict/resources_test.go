@@ -75,7 +75,7 @@ func TestWhichResourcesAreDeletedAsOrphans(t *testing.T) {
 }
 
 // Twelve servers have lost their Machines, and the cloud never deletes them. Each round may delete ten.
-func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
+func TestServersWithoutAMachineThatStayForManyRoundsOfTheOrphanCheck(t *testing.T) {
 	fresh := func(pass int) *Snapshot {
 		s := world(200)
 		s.drop(12, false)
@@ -117,7 +117,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a server that the cloud never deletes is counted as one accepted deletion (MCM-81)", func(t *testing.T) {
+	t.Run("the metric counts a server's deletion once when the cloud accepts it twice, even if the API server was down in between (MCM-81)", func(t *testing.T) {
 		v, m := passes{count: 2, memory: remembers()}.run(func() *Snapshot { return fresh(0) })
 		o := v.Orphans[slices.IndexFunc(v.Orphans, func(o Orphan) bool { return o.Delete })]
 		if !m.Accepted(&o, noon) {
@@ -131,7 +131,7 @@ func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 			t.Error("Accepted() = true for the second time")
 		}
 	})
-	t.Run("the drain of a Node times out even when two servers must be deleted and a round may delete only one (MCM-81)", func(t *testing.T) {
+	t.Run("the drain of a server's Node ends at the drain timeout even if a round may delete only one of two servers (MCM-81)", func(t *testing.T) {
 		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.drop(2, false)
 			s.MaxPerPass = 1
@@ -220,8 +220,8 @@ func TestWhetherAServerWithoutAMachineIsDeletedAndItsNodeDrained(t *testing.T) {
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a working Node whose Machine was deleted together with the CRD of Machines (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
-		"drains the working Node of a server that was created after the CRD of Machines (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
-		"keeps a server whose Machine was never seen and whose Node was Ready five minutes ago (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
+		"drains a working Node when the CRD of Machines is older than the server, because the Machine did not vanish with the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
+		"keeps a server whose Machine this process never saw, because its Node was Ready until five minutes ago (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a Node of the control plane": {func() Node {
 			n := nodeOfMachine(9)
