@@ -14,7 +14,10 @@ import (
 
 func TestMoreThanHalfOfAllRunsWithTheSameSeedMakeTheSameCallsSoThatFailuresCanBeRepeated(t *testing.T) {
 	for _, s := range worlds() {
-		for _, scenario := range chaos.Scenarios() {
+		for i, scenario := range chaos.Scenarios() {
+			if i%*compared != 0 {
+				continue
+			}
 			seen := map[string]int{}
 			for range tries {
 				out, err := execute(t, chaos.Run{Seed: s, Scenario: scenario})

@@ -25,7 +25,7 @@ import (
 )
 
 // machines is the number of Machines that are created and deleted in each round.
-var machines = flag.Int("machines", sample.Or(40, 400), "the number of Machines that are created and deleted in each of the two rounds")
+var machines = flag.Int("machines", sample.Or(20, 400), "the number of Machines that are created and deleted in each of the two rounds")
 
 // The Machines of a round are created in waves. Each wave has its own project, user and Secret, and some deployments.
 const (
