@@ -1,8 +1,10 @@
 package openstack
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"runtime"
 	"sync"
 	"testing"
@@ -112,13 +114,38 @@ func (w *tenants) held() held {
 	}
 	h := held{
 		connections: len(w.cloud.connections.all()), projects: len(w.cloud.connections.projects()),
-		goroutines: runtime.NumGoroutine(),
+		goroutines: w.goroutines(),
 	}
 	w.cloud.machines.each(func(interest) { h.machines++ })
 	for _, f := range families {
 		h.series += len(f.GetMetric())
 	}
 	return h
+}
+
+// bubble finds the number of the synctest bubble in the first line of a goroutine's stack.
+var bubble = regexp.MustCompile(`(?m)^goroutine \d+ .*\[.*(synctest bubble \d+).*\]:$`)
+
+// goroutines returns how many goroutines the synctest bubble of the test has. runtime.NumGoroutine would also count those that
+// earlier tests of the process leave behind for a moment.
+func (w *tenants) goroutines() int {
+	w.Helper()
+	all := make([]byte, 1<<20)
+	for runtime.Stack(all, true) == len(all) {
+		all = make([]byte, 2*len(all))
+	}
+	found := bubble.FindAllSubmatch(all, -1)
+	n := 0
+	for _, g := range found {
+		// The first goroutine is the calling one.
+		if bytes.Equal(g[1], found[0][1]) {
+			n++
+		}
+	}
+	if n == 0 {
+		w.Fatal("no stack names the synctest bubble of its goroutine")
+	}
+	return n
 }
 
 func TestStateOfUnusedConnectionsIsRemoved(t *testing.T) {
