@@ -348,7 +348,7 @@ func TestTheErrorOfAFailedMachineAfterDeleteNodes(t *testing.T) {
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("the autoscaler sees no error of a Machine that stays at the minimum size, until the group's next creation fails (CA-C69)", func(t *testing.T) {
+	t.Run("a failed Machine that stays because its group is at the minimum size shows no error until the group's next creation fails (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

@@ -14,7 +14,7 @@ func a() {
 `}, "a.go:5 created server", "a.go:6 creating a server")
 }
 
-func TestTestNamesThatBeginWithAnItemNumberAreFound(t *testing.T) {
+func TestTheWordCheckReportsTestNamesThatBeginWithAnItemNumber(t *testing.T) {
 	wantFindings(t, map[string]string{"a.go": "package a\n", "a_test.go": `package a
 
 func TestA(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestTheServersSetupSetsTheSysctlKeys(t *testing.T) {
+func TestTheSetupScriptSetsTheSysctlKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing string
 		want    string // a key that the setup must set; empty when the setup must fail
@@ -34,7 +34,7 @@ func TestTheServersSetupSetsTheSysctlKeys(t *testing.T) {
 	}
 }
 
-func TestDownloadsOfTheServersSetupAreLimitedInTime(t *testing.T) {
+func TestDownloadsOfTheSetupScriptAreLimitedInTime(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	h.must(os.Remove(h.path("bin/socat")))
@@ -64,7 +64,7 @@ func TestDownloadsOfTheServersSetupAreLimitedInTime(t *testing.T) {
 	})
 }
 
-func TestTheServersSetupInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
+func TestTheSetupScriptInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	// The stub of apt-get installs curl.

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestTheServersSetupDownloadsNothingWhenTheImageHasAllComponents(t *testing.T) {
+func TestTheSetupScriptDownloadsNothingWhenTheImageHasAllComponents(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	fetched, err := h.setup()
@@ -28,7 +28,7 @@ func TestTheServersSetupDownloadsNothingWhenTheImageHasAllComponents(t *testing.
 	}
 }
 
-func TestTheServersSetupFindsTheServersOwnUUID(t *testing.T) {
+func TestTheSetupScriptFindsTheServersOwnUUID(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	for name, document := range map[string]string{
 		"finds the UUID when meta_data.json has a metadata key uuid after the server's UUID (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
@@ -50,7 +50,7 @@ func TestTheServersSetupFindsTheServersOwnUUID(t *testing.T) {
 	}
 }
 
-func TestTheServersSetupInstallsTheComponentsThatTheImageLacks(t *testing.T) {
+func TestTheSetupScriptInstallsTheComponentsThatTheImageLacks(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	fetched, err := h.setup()
@@ -92,7 +92,7 @@ func TestTheServersSetupInstallsTheComponentsThatTheImageLacks(t *testing.T) {
 	})
 }
 
-func TestTheServersSetupDownloadsOnlyTheKubeletWhenTheImageHasAnotherKubeletVersion(t *testing.T) {
+func TestTheSetupScriptDownloadsOnlyTheKubeletWhenTheImageHasAnotherKubeletVersion(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.program("bin/kubelet", strings.ReplaceAll(hostKubelet, "1.36.2", "1.35.0"))
@@ -103,7 +103,7 @@ func TestTheServersSetupDownloadsOnlyTheKubeletWhenTheImageHasAnotherKubeletVers
 	}
 }
 
-func TestTheServersSetupRefusesADownloadWithoutAMatchingChecksum(t *testing.T) {
+func TestTheSetupScriptRefusesADownloadWithoutAMatchingChecksum(t *testing.T) {
 	for name, sum := range map[string]string{
 		"refuses a download when the published checksum differs from that of the file": strings.Repeat("0", 64) + "  kubelet\n",
 		"refuses a download when no checksum is published":                             "Not Found\n",
@@ -125,7 +125,7 @@ func TestTheServersSetupRefusesADownloadWithoutAMatchingChecksum(t *testing.T) {
 	}
 }
 
-func TestTheServersSetupUsesTheServerIDOfAnEarlierBootWhenTheMetadataServiceFails(t *testing.T) {
+func TestTheSetupScriptUsesTheServerIDOfAnEarlierBootWhenTheMetadataServiceFails(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.must(os.Remove(h.path("web/meta_data.json")))
@@ -138,7 +138,7 @@ func TestTheServersSetupUsesTheServerIDOfAnEarlierBootWhenTheMetadataServiceFail
 	}
 }
 
-func TestTheServersSetupAppliesTheOperatorsSiteSettings(t *testing.T) {
+func TestTheSetupScriptAppliesTheOperatorsSiteSettings(t *testing.T) {
 	in := siteInput("ubuntu")
 	in.ProviderIDPrefix = ""
 	h := newHost(t, in)
@@ -196,7 +196,7 @@ func TestAFailedSetupOfAServerPrintsWhatFailed(t *testing.T) {
 	}
 }
 
-func TestTheServersSetupChecksTheVersionOfContainerd(t *testing.T) {
+func TestTheSetupScriptChecksTheVersionOfContainerd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kubelet, containerd, want string
 	}{
@@ -295,7 +295,7 @@ func TestTheReportOnTheConsoleShowsWhyAKubeletDoesNotJoin(t *testing.T) {
 // messages matches the commands that print why the setup cannot continue.
 var messages = regexp.MustCompile(`echo [^\n]*(\\\n[^\n]*)?>&2`)
 
-func TestEachFailureMessageOfTheServersSetupContainsTheWordFailed(t *testing.T) {
+func TestEachErrorMessageOfTheSetupScriptContainsTheWordFailed(t *testing.T) {
 	script, err := static.ReadFile("files/setup.sh")
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestAStolenBootstrapTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate with the usage cert sign (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
 		{"does not get a certificate with the usage key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
 		{"does not get a certificate with the usage data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
-		{"does not get the certificate of a certificate authority (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
+		{"does not get a certificate that may sign other certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
 		{"does not get a certificate from the signer of serving certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeletServingSignerName }), nothing},
 		{"does not get a certificate from the signer kube-apiserver-client (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
 		{"does not get a certificate from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},

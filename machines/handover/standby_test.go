@@ -37,7 +37,7 @@ func TestAWaitingDroverReportsOnceThatAnotherProgramRenewsTheLease(t *testing.T)
 	}
 }
 
-func TestTheEventOfAWaitingDroverNamesTheProgramThatLeads(t *testing.T) {
+func TestTheEventOfADroverThatWaitsForTheLeaseNamesTheLeaseHolder(t *testing.T) {
 	for holder, want := range map[string]struct{ reason, text, not string }{
 		"machine-controller_1": {"MachineControllerRuns", "stop machine-controller (kubectl -n kube-system", "namespace"},
 		Holder("elsewhere"):    {"AnotherDroverRuns", "the drover in namespace elsewhere leads", "stop machine-controller"},

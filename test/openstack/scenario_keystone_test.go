@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestWhichCredentialsKeystoneAccepts(t *testing.T) {
+func TestWhichCredentialsTheSimulatedKeystoneAccepts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	project := cloud.AddProject(openstack.MetaKubeProject, "")
 	user := cloud.AddUser(openstack.User{Name: "corp-user", Password: "p", Domain: "corp", Projects: []string{openstack.MetaKubeProject}})
@@ -75,7 +75,7 @@ func with(o gophercloud.AuthOptions, f func(*gophercloud.AuthOptions)) gopherclo
 	return o
 }
 
-func TestARegionThatIsNotInKeystonesCatalogHasNoEndpoint(t *testing.T) {
+func TestInTheSimulatedCloudARegionThatIsNotInKeystonesCatalogHasNoEndpoint(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	if _, err := gopher.NewComputeV2(c.provider, gophercloud.EndpointOpts{Region: "nowhere"}); err == nil {
@@ -91,7 +91,7 @@ func TestARegionThatIsNotInKeystonesCatalogHasNoEndpoint(t *testing.T) {
 	}
 }
 
-func TestWhenTokensBecomeInvalid(t *testing.T) {
+func TestWhenTokensOfTheSimulatedKeystoneBecomeInvalid(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, TokenTTL: time.Minute})
 	o := password(cloud)
@@ -150,7 +150,7 @@ func TestWhenTokensBecomeInvalid(t *testing.T) {
 	})
 }
 
-func TestAUserWithTheRoleReaderMayNotCreateAServer(t *testing.T) {
+func TestInTheSimulatedCloudAUserWithTheRoleReaderMayNotCreateAServer(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	cloud.AddUser(openstack.User{Name: "looker", Password: "p", Projects: []string{openstack.MetaKubeProject}, Roles: []string{"reader"}})
 	o := password(cloud)
@@ -160,7 +160,7 @@ func TestAUserWithTheRoleReaderMayNotCreateAServer(t *testing.T) {
 	refused(t, err, 403)
 }
 
-func TestProjectsDoNotSeeEachOthersServers(t *testing.T) {
+func TestInTheSimulatedCloudProjectsDoNotSeeEachOthersServers(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	mine := login(t, cloud, nil)
 	s := mine.boot(t, mine.known(t).server("node-1", ""), nil)
@@ -176,7 +176,7 @@ func TestProjectsDoNotSeeEachOthersServers(t *testing.T) {
 	refused(t, servers.Delete(t.Context(), theirs.compute, s.ID).ExtractErr(), 404)
 }
 
-func TestNovaListsItsMicroversionsAndAnswersInTheRequestedOne(t *testing.T) {
+func TestTheSimulatedNovaListsItsMicroversionsAndAnswersInTheRequestedOne(t *testing.T) {
 	cloud := start(t, openstack.Config{ComputeMicroversion: "2.79"})
 	c := login(t, cloud, nil)
 	offered, err := utils.GetSupportedMicroversions(t.Context(), c.compute)

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestNeutronCreatesListsChangesAndDeletesPorts(t *testing.T) {
+func TestTheSimulatedNeutronCreatesListsChangesAndDeletesPorts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -107,7 +107,7 @@ func TestNeutronCreatesListsChangesAndDeletesPorts(t *testing.T) {
 	})
 }
 
-func TestNeutronRefusesInvalidRequestsForPorts(t *testing.T) {
+func TestTheSimulatedNeutronRefusesInvalidRequestsForPorts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	small := cloud.AddNetwork(openstack.Network{Name: "small", Project: openstack.MetaKubeProject})
 	if _, err := cloud.AddSubnet(openstack.Subnet{Name: "small", Network: small, CIDR: "10.0.0.0/30"}); err != nil {
@@ -157,7 +157,7 @@ func TestNeutronRefusesInvalidRequestsForPorts(t *testing.T) {
 	})
 }
 
-func TestNeutronRefusesResourcesBeyondTheQuota(t *testing.T) {
+func TestTheSimulatedNeutronRefusesResourcesBeyondTheQuota(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Ports: 2, FloatingIPs: 1, SecurityGroups: 2}})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -192,7 +192,7 @@ func (c clients) pool(t *testing.T) string {
 	return extract(t, networks.List(c.network, networks.ListOpts{Name: openstack.MetaKubePool}).AllPages, networks.ExtractNetworks)[0].ID
 }
 
-func TestFloatingIPs(t *testing.T) {
+func TestFloatingIPsOfTheSimulatedCloud(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -269,7 +269,7 @@ func TestFloatingIPs(t *testing.T) {
 	})
 }
 
-func TestSecurityGroupsHaveRulesAndCannotBeDeletedWhileAPortUsesThem(t *testing.T) {
+func TestInTheSimulatedCloudSecurityGroupsHaveRulesAndCannotBeDeletedWhileAPortUsesThem(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	ctx := t.Context()
@@ -304,7 +304,7 @@ func TestSecurityGroupsHaveRulesAndCannotBeDeletedWhileAPortUsesThem(t *testing.
 	}
 }
 
-func TestASubnetIsFoundByItsIDAndByItsNetwork(t *testing.T) {
+func TestInTheSimulatedCloudASubnetIsFoundByItsIDAndByItsNetwork(t *testing.T) {
 	c := login(t, start(t, openstack.Config{BootTime: time.Second}), nil)
 	s, err := subnets.Get(t.Context(), c.network, openstack.MetaKubeSubnet).Extract()
 	if err != nil || s.CIDR != "192.168.1.0/24" || s.IPVersion != 4 || s.GatewayIP != "192.168.1.1" {

@@ -37,7 +37,7 @@ func (c clients) list(t *testing.T, o servers.ListOpts) []string {
 	return names
 }
 
-func TestListsOfServers(t *testing.T) {
+func TestListsOfServersOfTheSimulatedNova(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -99,7 +99,7 @@ func TestListsOfServers(t *testing.T) {
 	})
 }
 
-func TestTheFilterChangesSinceShowsServersThatChangedAfterTheGivenTime(t *testing.T) {
+func TestInTheSimulatedCloudTheFilterChangesSinceShowsServersThatChangedAfterTheGivenTime(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	fake := testclock.NewFakeClock(begin)
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 30 * time.Second, DeleteTime: 10 * time.Second})
@@ -140,7 +140,7 @@ func TestTheFilterChangesSinceShowsServersThatChangedAfterTheGivenTime(t *testin
 	}
 }
 
-func TestAServerCanBeChangedStoppedLockedAndDeletedByForce(t *testing.T) {
+func TestTheSimulatedNovaChangesTheMetadataOfAServerAndStopsLocksAndForceDeletesIt(t *testing.T) {
 	cloud := start(t, openstack.Config{DeleteTime: time.Hour})
 	c := login(t, cloud, nil)
 	s := c.boot(t, c.known(t).server("node-1", ""), nil)
@@ -185,7 +185,7 @@ func TestAServerCanBeChangedStoppedLockedAndDeletedByForce(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestNovaServesFlavorsZonesServerGroupsAndKeyPairs(t *testing.T) {
+func TestTheSimulatedNovaServesFlavorsZonesServerGroupsAndKeyPairs(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	ctx := t.Context()

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestNovaRefusesInvalidRequestsForServersAtOnce(t *testing.T) {
+func TestTheSimulatedNovaRefusesInvalidRequestsForServersAtOnce(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	cloud.SetHost(openstack.Host{Name: "off", Zone: "empty", Disabled: true})
 	c := login(t, cloud, nil)
@@ -111,7 +111,7 @@ func (e extra) ToServerCreateMap() (map[string]any, error) {
 	return m, nil
 }
 
-func TestNovaRefusesServersBeyondAQuotaAtOnce(t *testing.T) {
+func TestTheSimulatedNovaRefusesServersBeyondAQuotaAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		quota openstack.Quota
 		text  string
@@ -140,7 +140,7 @@ func TestNovaRefusesServersBeyondAQuotaAtOnce(t *testing.T) {
 	}
 }
 
-func TestNovasLimitsShowTheQuotaAndHowMuchOfItIsUsed(t *testing.T) {
+func TestTheSimulatedNovasLimitsShowTheQuotaAndHowMuchOfItIsUsed(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Instances: 5, Cores: openstack.None}})
 	cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{Instances: 5, Cores: 10})
 	c := login(t, cloud, nil)
@@ -155,7 +155,7 @@ func TestNovasLimitsShowTheQuotaAndHowMuchOfItIsUsed(t *testing.T) {
 	cloud.SetQuota("", openstack.Quota{})
 }
 
-func TestAServerForWhichThereIsNoHostIsAcceptedAndFailsLater(t *testing.T) {
+func TestInTheSimulatedCloudAServerForWhichThereIsNoHostIsAcceptedAndFailsLater(t *testing.T) {
 	for name, prepare := range map[string]func(*openstack.Cloud, *servers.CreateOpts, map[string]string){
 		"a server whose flavor fits on no host goes to ERROR": func(_ *openstack.Cloud, o *servers.CreateOpts, flavors map[string]string) {
 			o.FlavorRef = flavors[openstack.MetaKubeImpossible]
@@ -189,7 +189,7 @@ func TestAServerForWhichThereIsNoHostIsAcceptedAndFailsLater(t *testing.T) {
 	}
 }
 
-func TestServersOfAnAntiAffinityGroupAreOnDifferentHosts(t *testing.T) {
+func TestInTheSimulatedCloudServersOfAnAntiAffinityGroupAreOnDifferentHosts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

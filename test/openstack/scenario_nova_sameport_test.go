@@ -48,7 +48,7 @@ func (w *twice) device(t *testing.T) string {
 	return p.DeviceID
 }
 
-func TestTwoServersOnOnePort(t *testing.T) {
+func TestTwoServersOnOnePortOfTheSimulatedCloud(t *testing.T) {
 	for name, tt := range map[string]struct {
 		apart      time.Duration
 		firstFails bool
@@ -83,7 +83,7 @@ func TestTwoServersOnOnePort(t *testing.T) {
 	}
 }
 
-func TestASecondServerOnThePortOfAnActiveServer(t *testing.T) {
+func TestARequestToTheSimulatedNovaForASecondServerOnAPort(t *testing.T) {
 	t.Run("is refused with 409, and the port stays bound to the first server (F-21)", func(t *testing.T) {
 		w := newTwice(t, openstack.Config{})
 		first := w.boot(t, w.known.server("node-1", w.port), nil)
@@ -98,7 +98,7 @@ func TestASecondServerOnThePortOfAnActiveServer(t *testing.T) {
 	})
 }
 
-func TestAServerOnAPortThatWasDeleted(t *testing.T) {
+func TestARequestToTheSimulatedNovaForAServerOnAPortThatWasDeleted(t *testing.T) {
 	t.Run("is refused with 400 when the port was deleted before the request (F-21)", func(t *testing.T) {
 		w := newTwice(t, openstack.Config{})
 		if err := ports.Delete(t.Context(), w.network, w.port).ExtractErr(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestNovaDependsOnNeutron(t *testing.T) {
+func TestTheSimulatedNovaDependsOnNeutron(t *testing.T) {
 	t.Run("while Neutron is down, lists of ports fail, Nova answers 500, and servers that are being built go to ERROR (F-58)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))

@@ -45,7 +45,7 @@ func (c clients) raw(t *testing.T, in rawCall) (status int, h http.Header, body 
 	return resp.StatusCode, resp.Header, body
 }
 
-func TestTheRequestsHeaderSelectsTheMicroversion(t *testing.T) {
+func TestTheSimulatedNovaTakesTheMicroversionFromTheHeaderOfTheRequest(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	for name, tc := range map[string]struct {
 		header map[string]string
@@ -70,7 +70,7 @@ func TestTheRequestsHeaderSelectsTheMicroversion(t *testing.T) {
 	}
 }
 
-func TestAListOfPortsHasOnlyTheRequestedFields(t *testing.T) {
+func TestInTheSimulatedCloudAListOfPortsHasOnlyTheRequestedFields(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	p := c.port(t, c.known(t), "port")
 	_, _, body := c.raw(t, rawCall{method: http.MethodGet, url: c.network.ServiceURL("ports") + "?fields=id&fields=description"})
@@ -80,7 +80,7 @@ func TestAListOfPortsHasOnlyTheRequestedFields(t *testing.T) {
 	}
 }
 
-func TestCinderShowsItsLimitsAndRefusesAVolumeBeyondThem(t *testing.T) {
+func TestTheSimulatedCinderShowsItsLimitsAndRefusesAVolumeBeyondThem(t *testing.T) {
 	c := login(t, start(t, openstack.Config{Quota: openstack.Quota{Volumes: 3, Gigabytes: 100}}), nil)
 	if _, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Size: 60}, nil).Extract(); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestCinderShowsItsLimitsAndRefusesAVolumeBeyondThem(t *testing.T) {
 	refused(t, err, 413)
 }
 
-func TestUnknownPathsReturn404AndInvalidTokensReturn401(t *testing.T) {
+func TestInTheSimulatedCloudUnknownPathsReturn404AndInvalidTokensReturn401(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	if status, _, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("os-hypervisors")}); status != 404 {
 		t.Errorf("status %d", status)

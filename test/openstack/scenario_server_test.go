@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestAServerBootsOnARequestedPortWhichStaysWhenTheServerIsDeleted(t *testing.T) {
+func TestInTheSimulatedCloudAServerBootsOnARequestedPortWhichStaysWhenTheServerIsDeleted(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	var mu sync.Mutex
 	var told []string
@@ -63,7 +63,7 @@ func TestAServerBootsOnARequestedPortWhichStaysWhenTheServerIsDeleted(t *testing
 	})
 }
 
-func TestTheFilterChangesSinceShowsADeletedServer(t *testing.T) {
+func TestInTheSimulatedCloudTheFilterChangesSinceShowsADeletedServer(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -88,7 +88,7 @@ func TestTheFilterChangesSinceShowsADeletedServer(t *testing.T) {
 	}
 }
 
-func TestTheMetadataServiceServesTheDataOfTheServerWithTheGivenID(t *testing.T) {
+func TestInTheSimulatedCloudTheMetadataServiceServesTheDataOfTheServerWithTheGivenID(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

@@ -97,7 +97,7 @@ func TestTheSimulatedCloudTakesTheConfiguredVirtualTime(t *testing.T) {
 	})
 }
 
-func TestAServerBootsOnlyWhenTheFakeClockIsStepped(t *testing.T) {
+func TestInTheSimulatedCloudAServerBootsOnlyWhenTheFakeClockIsStepped(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := openstack.New(openstack.Config{Clock: fake, Seed: openstack.SeedMetaKube, BootTime: time.Minute})
 	t.Cleanup(cloud.Close)

@@ -25,7 +25,7 @@ func (k known) onVolume(name string, goesWithIt bool) servers.CreateOpts {
 	return o
 }
 
-func TestAServerBootsFromAVolume(t *testing.T) {
+func TestInTheSimulatedCloudAServerBootsFromAVolume(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -63,7 +63,7 @@ func TestAServerBootsFromAVolume(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestVolumeQuota(t *testing.T) {
+func TestTheVolumeQuotaOfTheSimulatedCloud(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Volumes: openstack.None}})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -88,7 +88,7 @@ func TestVolumeQuota(t *testing.T) {
 	}
 }
 
-func TestImagesAreFoundByIDAndByNameUnlessTheyBelongToAnotherProject(t *testing.T) {
+func TestInTheSimulatedCloudImagesAreFoundByIDAndByNameUnlessTheyBelongToAnotherProject(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	for range 30 {
 		cloud.AddImage(openstack.Image{Name: "twin"})

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestInjectedFaults(t *testing.T) {
+func TestFaultsInjectedIntoTheSimulatedCloud(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -96,7 +96,7 @@ func (c clients) code(err error) int {
 	return 0
 }
 
-func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
+func TestInTheSimulatedCloudCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake})
 	c := login(t, cloud, nil)
@@ -131,7 +131,7 @@ func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListsLagBehindByTheConfiguredTimeAndGETsShowTheCurrentState(t *testing.T) {
+func TestInTheSimulatedCloudListsLagBehindByTheConfiguredTimeAndGETsShowTheCurrentState(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 10 * time.Second})
 	cloud.SetListLag(5 * time.Second)
@@ -156,7 +156,7 @@ func TestListsLagBehindByTheConfiguredTimeAndGETsShowTheCurrentState(t *testing.
 	}
 }
 
-func TestOnlyListsWithoutPagesAndFiltersShowTheServersOfALostNovaCellWithStatusUNKNOWN(t *testing.T) {
+func TestTheSimulatedNovaListsServersOfALostCellAsUNKNOWNOnlyWithoutPagesAndFilters(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -191,7 +191,7 @@ func TestOnlyListsWithoutPagesAndFiltersShowTheServersOfALostNovaCellWithStatusU
 	}
 }
 
-func TestServersOnADownHostStayActiveAndCanBeDeleted(t *testing.T) {
+func TestInTheSimulatedCloudServersOnADownHostStayActiveAndCanBeDeleted(t *testing.T) {
 	cloud := start(t, openstack.Config{DeleteTime: time.Hour})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -238,7 +238,7 @@ func TestTheSimulatedCloudsAPIShowsWhenATestPutsAServerIntoERRORStopsItOrDeletes
 	}
 }
 
-func TestCallsAreLoggedWithNameServiceProjectAndDuration(t *testing.T) {
+func TestInTheSimulatedCloudCallsAreLoggedWithNameServiceProjectAndDuration(t *testing.T) {
 	cloud := start(t, openstack.Config{Latency: 2 * time.Millisecond})
 	c := login(t, cloud, nil)
 	k := c.known(t)

@@ -56,8 +56,8 @@ func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"the Machine does not count as naming a server when it has no provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"the Machine counts as naming a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"a Machine without a provider ID refers to no server", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"a Machine with a provider ID refers to a server", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
 		{"the Machine counts as having had a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the Machine counts as having had a server when its provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the Machine does not count as having had a server when its status records a project and no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},

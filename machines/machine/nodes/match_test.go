@@ -101,10 +101,10 @@ func TestAMachineMatchesOnlyItsOwnNodeAndReportsWhyItRefusesANode(t *testing.T) 
 		{"refuses a Node with the older label of the control plane, master (F-4)", ownServer, nodeNamed("m", own, "", labeled(master)), false, "control plane", nil},
 		{"refuses a Node with the taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(controlPlane)), false, "control plane", nil},
 		{"refuses a Node with the older taint of the control plane, master (F-4)", ownServer, nodeNamed("m", own, "", tainted(master)), false, "control plane", nil},
-		{"refuses a Node with a control-plane role and without a provider ID (F-4)", ownServer, nodeNamed("m", "", "", labeled(controlPlane)), false, "control plane", nil},
+		{"refuses a control-plane Node without a provider ID (F-4)", ownServer, nodeNamed("m", "", "", labeled(controlPlane)), false, "control plane", nil},
 		{"refuses a Node with a control-plane role even when the Machine adopts the Node's server (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane",
 			func(s *Matcher) { s.Adopted = true }},
-		{"refuses a Node with a control-plane role and the Machine's owner label when it is older than the Machine (F-4)", ownServer,
+		{"refuses a control-plane Node that has the Machine's owner label, when the Node is older than the Machine (F-4)", ownServer,
 			nodeNamed("m", own, "u", labeled(controlPlane), registeredAfter(-time.Hour)), false, "control plane", nil},
 		{"matches a Node with a control-plane role and the Machine's owner label when it is not older than the Machine", ownServer, nodeNamed("m", own, "u", labeled(controlPlane)), true, "", nil},
 

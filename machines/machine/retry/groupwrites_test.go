@@ -164,7 +164,7 @@ func TestAFailedWriteOfAGroupsBackoffsIsRepeated(t *testing.T) {
 				b.shows(0)
 			})
 		})
-		t.Run("a back-off whose write was refused "+name+" is absent from the group's status after the back-off has ended (F-24)", func(t *testing.T) {
+		t.Run("when the write of a back-off was refused "+name+", the group's status does not show the back-off after its end (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers

@@ -86,16 +86,16 @@ func TestMessageOfAFailedCallShowsNoSecret(t *testing.T) {
 	})
 }
 
-func TestResourceAfterAFailedCreateCall(t *testing.T) {
+func TestWhetherAResourceMayExistAfterItsCreateCallFailed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"was not created when the connection is refused":   {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
-		"may have been created when the answer is lost":    {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
-		"may have been created when the cloud answers 500": {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
-		"was not created when the cloud answers 400":       {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
-		"was not created when the cloud answers 429":       {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
+		"it does not exist when the connection is refused": {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
+		"it may exist when the answer is lost":             {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
+		"it may exist when the cloud answers 500":          {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
+		"it does not exist when the cloud answers 400":     {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
+		"it does not exist when the cloud answers 429":     {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
 	} {
 		t.Run(name+" (CAPI-19)", func(t *testing.T) {
 			if got := UnknownOutcome(classify(Call{Doing: "x"}, tc.err, nil)); got != tc.want {
@@ -105,7 +105,7 @@ func TestResourceAfterAFailedCreateCall(t *testing.T) {
 	}
 }
 
-func TestResourceOfACreateCallWhoseTokenTheCloudRefused(t *testing.T) {
+func TestWhetherAResourceMayExistAfterItsCreateCallWasAnsweredWith401(t *testing.T) {
 	busy := fault.New(fault.RateLimited, fault.CodeRateLimited, "the identity service is busy")
 	busy.RetryAfter = time.Second
 	for _, tt := range []struct {
@@ -113,9 +113,9 @@ func TestResourceOfACreateCallWhoseTokenTheCloudRefused(t *testing.T) {
 		cause error
 		class fault.Class
 	}{
-		{"was not created when the renewal of the token is rate-limited", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
-		{"was not created when the identity service does not answer the request for a new token", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: context.DeadlineExceeded}, fault.Transient},
-		{"was not created when the identity service answers the request for a new token with 503", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
+		{"it does not exist when the request for a new token then waits because of a rate limit", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
+		{"it does not exist when Keystone then does not answer the request for a new token", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: context.DeadlineExceeded}, fault.Transient},
+		{"it does not exist when Keystone then answers the request for a new token with 503", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := classify(Call{Service: Compute, Doing: "creating server a"}, &gophercloud.ErrUnableToReauthenticate{

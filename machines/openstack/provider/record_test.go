@@ -83,9 +83,9 @@ func TestRecordOfAMachinesResourcesShowsWhetherTheMachineHadAServer(t *testing.T
 		`[]`:          {Server: true, BeforeDeletion: "\n\n\n"},
 		`{"other":1}`: {Server: true, BeforeDeletion: "\n\n\n"},
 	} {
-		name := "the Machine counts as one that never had a server because its record '" + text + "' has at most a project and a region"
+		name := "a Machine with the record '" + text + "', which names no server or other resource, never had a server"
 		if want.Server {
-			name = "the Machine counts as one that had a server because its record '" + text + "' is not just a project and a region"
+			name = "a Machine with the record '" + text + "', which contains something else than a project and a region, is treated as having had a server"
 		}
 		t.Run(name, func(t *testing.T) {
 			m := &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: stored(text)}}

@@ -43,7 +43,7 @@ func TestEventsAboutOrphansAreRepeatedOnlyForANewReason(t *testing.T) {
 		projects      []string
 		want          int
 	}{
-		{"the first round records one Event about the stopped deletion, and one for each of two orphans (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
+		{"the first round records one Event that a check has stopped the deletion of orphans, and one for each of two orphans (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
 		{"no Event is repeated when only a number in the message changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
 		{"all Events are repeated when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
 		{"two projects in which the deletion is stopped for the same reason cause only one Event (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},

@@ -104,7 +104,7 @@ func TestListOfServersWithSeveralPages(t *testing.T) {
 }
 
 func TestListOfServersWithInvalidIDs(t *testing.T) {
-	t.Run("omits a server with an invalid ID, because drover would store the ID if the server were missing later (F-16)", func(t *testing.T) {
+	t.Run("omits a server with an invalid ID, so that drover stores no invalid ID when the server is missing later (F-16)", func(t *testing.T) {
 		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
 		rows, _, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
 		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {

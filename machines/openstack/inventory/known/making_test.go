@@ -28,7 +28,7 @@ func TestPortsThatAnEarlierRequestForAServerPossiblyUses(t *testing.T) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},
-		"a port does not count as used when only the answer to the request for the port itself was lost (F-21)": {func(p *Project) {
+		"a port whose own create call lost its answer does not count as used, because no server was requested with it yet (F-21)": {func(p *Project) {
 			p.Attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},

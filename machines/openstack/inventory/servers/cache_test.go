@@ -86,7 +86,7 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterCompleteList(t *testing.T) {
 	}{
 		"a server counts as existing again after a 404 when a complete list that began later shows it (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
 		"a server stays gone after a 404 when the complete list that shows it began before the 404 (F-19)":    {began(-time.Second, true, at("a", StatusActive, 0)), true},
-		"a server stays gone after a 404 when only a list of changes shows it (F-19)":                         {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"a server stays gone after a 404 when only a changes-since list shows it again (F-19)":                {began(time.Second, false, at("a", StatusActive, 0)), true},
 		"a server stays gone after a 404 when a complete list shows it as DELETED (F-19)":                     {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {

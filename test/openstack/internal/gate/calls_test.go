@@ -2,7 +2,7 @@ package gate
 
 import "testing"
 
-func TestTheCallLogKeepsALimitedNumberOfCallsAndCountsAll(t *testing.T) {
+func TestTheCallLogOfTheSimulatedCloudKeepsALimitedNumberOfCallsAndCountsAll(t *testing.T) {
 	var l Log
 	for i := range 2*maxCalls + 1 {
 		l.add(Call{Service: "compute", Method: "GET", Path: "/servers", Status: i})

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/kernel"
 )
 
-func TestExpiredTokensAreDeletedWhenATokenIsIssued(t *testing.T) {
+func TestTheSimulatedKeystoneDeletesExpiredTokensWhenItIssuesAToken(t *testing.T) {
 	now := time.Now()
 	svc := New(kernel.New(clock.RealClock{}, rand.Reader), Config{TokenTTL: time.Hour})
 	svc.AddUser(User{Name: "drover", Projects: []string{"metakube"}})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNovaForgetsTheOldestDeletedServersWhenThereAreTooMany(t *testing.T) {
+func TestTheSimulatedNovaForgetsTheOldestDeletedServersWhenThereAreTooMany(t *testing.T) {
 	var svc Service
 	svc.servers.Put("living", &server{id: "living", state: active})
 	for i := range 2 * maxDeleted {
