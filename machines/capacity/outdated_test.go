@@ -46,7 +46,7 @@ func TestNodesWhoseSettingsDifferFromTheDeploymentsAnnotationsAreOutdated(t *tes
 			}
 		})
 	}
-	t.Run("a node whose maximum number of pods is outdated does not change the node template, which has the number in the annotation (F-36)", func(t *testing.T) {
+	t.Run("the node template has the maximum number of pods from the annotation even when a node still has an older number (F-36)", func(t *testing.T) {
 		objects := pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{kubeletConfig + "MaxPods": "50"}
 		})

@@ -36,7 +36,7 @@ func TestAMachineWithTheNodeNameOfAnotherMachine(t *testing.T) {
 		{"has no server, and the other Machine with a server still renews its certificate (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
 		{"has no server, and the other Machine with a server still gets its serving certificate (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
 		{"copies the other Machine's provider ID, and the other Machine can still join (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"copies the other Machine's provider ID, and the other Machine still gets its serving certificate (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"the other Machine still gets its serving certificate when this Machine has copied its provider ID (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
 		{"has a server too, and the other Machine, which has joined, still renews its certificate (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
 		{"has a server too, and the other Machine, which has joined, still gets its serving certificate (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
 		{"gets no certificate for the node name when only the other Machine has a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},

@@ -34,7 +34,7 @@ func TestWhatADrainRoundReportsAboutAnEviction(t *testing.T) {
 		{name: "shows the API server's message when an eviction is answered with status 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
 		{name: "shows the API server's message when an eviction is answered with status 500, for example because of two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
 		{name: "shows the status code of the answer to an eviction when the answer has no message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
-		{name: "shows the text of a proxy's answer with status 404 to the eviction of a pod that still exists (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
+		{name: "when a proxy answers the eviction of an existing pod with 404, the report shows the text of that answer (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
 		{name: "shows the API server's message when an eviction is answered with status 409 and no other pod has taken the pod's name (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
 		{name: "shows the API server's message when an eviction is answered with status 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
 		{name: "shows the API server's message when an overloaded API server answers an eviction with status 429 (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},

@@ -68,7 +68,7 @@ func TestDroverChecksWhetherCRDsBlockTheDeletionOfAMachine(t *testing.T) {
 			t.Errorf("events %q", events)
 		}
 	})
-	t.Run("a block that begins during the drain delays the deletion of the server until the block ends (F-42)", func(t *testing.T) {
+	t.Run("a CRD whose deletion begins during the drain delays the deletion of the server until the CRD no longer blocks it (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()

@@ -102,7 +102,7 @@ var cloudFailures = map[string]func(b *bench) error{
 	"is answered with 404 by a proxy": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeForeignAnswer, "the call failed: HTTP 404")
 	},
-	"is answered with a conflict": func(*bench) error { return fault.New(fault.Conflict, fault.CodeConflict, "the call failed: HTTP 409") },
+	"is answered with 409": func(*bench) error { return fault.New(fault.Conflict, fault.CodeConflict, "the call failed: HTTP 409") },
 	"is answered with 429 and a Retry-After of a day": func(*bench) error {
 		err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the call failed: HTTP 429")
 		err.RetryAfter = 5 * time.Minute

@@ -124,7 +124,7 @@ func TestObserveNow(t *testing.T) {
 	})
 }
 
-func TestObserveNowNamesTheOperationThatAnotherClientStartedOnTheServer(t *testing.T) {
+func TestAnObservationOfAServerNamesTheOperationThatAnotherClientStartedOnIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i, s := b.active(newMachine(t, "a", seedFields()))

@@ -72,7 +72,7 @@ func (c crashes) test(t *testing.T) {
 			due = slices.Contains(focus, p)
 		}
 		if *crash == i || *crash < 0 && due {
-			t.Run(fmt.Sprintf("drover recovers from %s call number %d of %s (repeat with -crash=%d)", c.scenario.Fault(p.After), p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
+			t.Run(fmt.Sprintf("drover recovers from %s call number %d of %s (run only this case with -crash=%d)", c.scenario.Fault(p.After), p.Nth, p.Call, i), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (f failures) test(t *testing.T) {
 			i := n
 			n++
 			if *failure == i || *failure < 0 && (i+int(f.seed))%f.scenario.Stride(*failureStride) == 0 {
-				t.Run(fmt.Sprintf("drover recovers when call number %d of %s %s (repeat with -failure=%d)", p.Nth, p.Call, how.Name, i), func(t *testing.T) { f.one(t, i, p, how, clean) })
+				t.Run(fmt.Sprintf("drover recovers when call number %d of %s %s (run only this case with -failure=%d)", p.Nth, p.Call, how.Name, i), func(t *testing.T) { f.one(t, i, p, how, clean) })
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (w watches) test(t *testing.T) {
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("drover recovers when, after change number %d of the run, the watch of %s %s (repeat with -watch=%d)", at+1, kind, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
+					t.Run(fmt.Sprintf("drover recovers when, after change number %d of the run, the watch of %s %s (run only this case with -watch=%d)", at+1, kind, how.Name, i), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}

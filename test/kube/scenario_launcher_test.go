@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestStartReturnsTheErrorOfAComponentThatEndsAndDeletesTheTestClustersFolder(t *testing.T) {
+func TestWhenAComponentEndsStartReturnsItsErrorAndDeletesTheTestClustersFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	_, err := kube.Start(t.Context(), kube.Options{Dir: dir, APIServerFlags: []string{"--no-such-flag"}})
 	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {

@@ -94,7 +94,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"keeps an unhealthy Machine for half of the timeout after a time with too many unhealthy Machines has ended (MCM-48)", func(s *scene) {
+		{"keeps an unhealthy Machine for half of its timeout after the brake for too many unhealthy Machines is released (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")

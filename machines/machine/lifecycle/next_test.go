@@ -63,7 +63,7 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"when the cloud cannot be asked, adds the finalizers without knowing the Machine's cloud project (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
-		{"records the cloud project before it creates anything, when the finalizers were written without it (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
+		{"records the cloud project before it creates anything, when the Machine has finalizers and no recorded project (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
 		{"reports a failure with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
 		{"creates nothing while machine-controller's annotation initializers on the Machine is not empty (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},

@@ -20,7 +20,7 @@ func TestDefaultSecurityGroup(t *testing.T) {
 			t.Errorf("group %s of another project is used", own.ID)
 		}
 	})
-	t.Run("a project uses its own default group even after a spec named the default group of another project (F-14)", func(t *testing.T) {
+	t.Run("a project uses its own default group even after a Machine has asked for the default group of another project (F-14)", func(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 		admin := b.adminOf("other")

@@ -17,17 +17,17 @@ func port(machine types.UID, n int) owner.Tag {
 	return owner.Cluster("c1").Tag(owner.PortKind, machine, n)
 }
 
-func TestWhetherANewPortReplacesAKnownPortWithTheSameOwnerTag(t *testing.T) {
+func TestWhichOfTwoPortsWithTheSameOwnerTagTheInventoryKeeps(t *testing.T) {
 	tag := port("u1", 0)
 	for name, tc := range map[string]struct {
 		first, second PortRow
 		doubt         bool
 		want          string
 	}{
-		"the known port stays when neither port is bound to a server":                      {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"the known port stays when both ports are bound to a server":                       {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"the new port replaces the known port when only the new port is bound to a server": {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"the new port replaces the known port when the known port may be gone":             {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"it keeps the known port when neither port is bound to a server":                {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"it keeps the known port when both ports are bound to a server":                 {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"it takes the new port when only the new port is bound to a server":             {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"it takes the new port when it is not certain that the known port still exists": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()

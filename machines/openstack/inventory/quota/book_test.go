@@ -29,7 +29,7 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	t.Run("refuses no Machine before the cloud has refused a call for lack of quota", func(t *testing.T) {
+	t.Run("reserves quota for every Machine until the cloud has refused a call for lack of quota", func(t *testing.T) {
 		if err := New(2*time.Second).Reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
