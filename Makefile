@@ -32,9 +32,9 @@ PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 PACKAGES = $(shell expr 2 '*' $(PROCESSORS))
 TEST = GOGC=400 go test -timeout 30m -p $(PACKAGES) $(GO_TEST_FLAGS)
 # The tests of these packages run a sample of their work without the build tag cluster, and all of it with the tag.
-SAMPLED := ./test/autoscaler ./test/chaos ./test/ends ./test/ninetydays
+SAMPLED := ./test/autoscaler ./test/chaos ./test/ninetydays
 # Packages with tests that have the build tag cluster.
-CLUSTER := ./cmd/drover ./deploy ./machines/machine ./test/install ./test/kube
+CLUSTER := ./cmd/drover ./deploy ./machines/machine ./test/ends ./test/install ./test/kube ./test/kube/memory
 
 test: ## unit tests, integration tests on a real control plane (built once, from Go modules), and a sample of the long ones
 	go run ./test/kube/prepare
@@ -59,8 +59,8 @@ WATCH_STRIDE ?= 7
 test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 19 700 runs; watches are late, cut or out of order: some 1950
 	go test ./test/chaos -count=1 -timeout 120m -run 'ACallThatFails|ADisturbedWatch' -failure-stride=1 -watch-stride=$(WATCH_STRIDE)
 
-test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, twice: nothing of them stays in drover
-	go test $(GO_TEST_FLAGS) -count=1 -timeout 60m -v ./test/ends -machines=4000
+test-ends: ## 4000 Machines of 80 deployments and 20 projects come and go, twice: nothing of them stays in drover
+	go test $(GO_TEST_FLAGS) -tags cluster -count=1 -timeout 60m -v ./test/ends -machines=4000
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestARealCloudBehavesLikeTheSimulatedCloud$$' ./test/openstack/contract

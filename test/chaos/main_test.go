@@ -19,7 +19,7 @@ import (
 var (
 	seeds    = flag.Uint64("seeds", 1, "the number of seeds with which every crash point is tried")
 	compared = flag.Int("compared-stride", sample.Or(3, 1), "compare runs with the same seed in every nth scenario")
-	stride   = flag.Int("stride", sample.Or(197, 7), "try every nth crash point of a scenario, and five times as many of the first scenario")
+	stride   = flag.Int("stride", sample.Or(293, 7), "try every nth crash point of a scenario, and five times as many of the first scenario")
 	seed     = flag.Int64("seed", -1, "try only this seed")
 	scenario = flag.Int("scenario", -1, "try only the scenario of this number")
 	crash    = flag.Int("crash", -1, "try only the crash point of this number (a failed test prints it)")

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	failureStride = flag.Int("failure-stride", sample.Or(997, 29), "try every nth failing call")
+	failureStride = flag.Int("failure-stride", sample.Or(1499, 29), "try every nth failing call")
 	failure       = flag.Int("failure", -1, "try only the failing call of this number (a failed test prints it)")
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	watchStride = flag.Int("watch-stride", sample.Or(3989, 127), "try every nth disturbed watch")
+	watchStride = flag.Int("watch-stride", sample.Or(5981, 127), "try every nth disturbed watch")
 	watch       = flag.Int("watch", -1, "try only the disturbed watch of this number (a failed test prints it)")
 )
 

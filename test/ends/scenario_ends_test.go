@@ -1,3 +1,5 @@
+//go:build cluster
+
 package ends
 
 import (
@@ -21,11 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/test/sample"
 )
 
 // machines is the number of Machines that are created and deleted in each round.
-var machines = flag.Int("machines", sample.Or(20, 400), "the number of Machines that are created and deleted in each of the two rounds")
+var machines = flag.Int("machines", 400, "the number of Machines that are created and deleted in each of the two rounds")
 
 // The Machines of a round are created in waves. Each wave has its own project, user and Secret, and some deployments.
 const (

@@ -1,18 +1,16 @@
+//go:build cluster
+
 package memory_test
 
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -20,12 +18,6 @@ import (
 	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/kube/memory"
 )
-
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	os.Exit(m.Run())
-}
 
 // operations is a case: a rule, and a function that makes requests. The answers of both servers must be the same, word for word.
 type operations struct {
