@@ -6,29 +6,30 @@ import (
 )
 
 func TestThePolicyOfEachFailureClass(t *testing.T) {
-	for class, want := range map[Class]struct {
-		does               string
-		backoff, resources bool
-		shown              time.Duration
+	const (
+		lack  = "starts a back-off, and is shown to the autoscaler at once as lack of resources"
+		other = "starts a back-off, and is shown to the autoscaler at once as another error than lack of resources"
+		later = "starts no back-off, and is shown to the autoscaler when it lasts for five minutes"
+	)
+	unknown := Policy{Retry: 2 * time.Second, MaxRetry: 5 * time.Minute, ShownAfter: 5 * time.Minute}
+	for class, tt := range map[Class]struct {
+		does string
+		want Policy
 	}{
-		Quota:                              {"starts a back-off, and is shown to the autoscaler at once as lack of resources", true, true, 0},
-		NoCapacity:                         {"starts a back-off, and is shown to the autoscaler at once as lack of resources", true, true, 0},
-		Invalid:                            {"starts a back-off, and is shown to the autoscaler at once as another error than lack of resources", true, false, 0},
-		NotFound:                           {"starts a back-off, and is shown to the autoscaler at once as another error than lack of resources", true, false, 0},
-		RateLimited:                        {"starts no back-off, and is never shown to the autoscaler", false, false, -1},
-		Auth:                               {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
-		Transient:                          {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
-		Conflict:                           {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
-		Unknown:                            {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
-		"X, which drover does not define,": {"starts no back-off, and is shown to the autoscaler when it lasts for five minutes", false, false, 5 * time.Minute},
+		Quota:                              {lack, Policy{Retry: 30 * time.Second, MaxRetry: 5 * time.Minute, OpensBackoff: true, OutOfResources: true}},
+		NoCapacity:                         {lack, Policy{Retry: 30 * time.Second, MaxRetry: 5 * time.Minute, OpensBackoff: true, OutOfResources: true}},
+		Invalid:                            {other, Policy{Retry: 30 * time.Second, MaxRetry: 5 * time.Minute, OpensBackoff: true}},
+		NotFound:                           {other, Policy{Retry: 30 * time.Second, MaxRetry: 5 * time.Minute, OpensBackoff: true}},
+		RateLimited:                        {"starts no back-off, and is never shown to the autoscaler", Policy{Retry: 100 * time.Millisecond, MaxRetry: 100 * time.Millisecond, ShownAfter: -1}},
+		Auth:                               {later, unknown},
+		Transient:                          {later, Policy{Retry: 2 * time.Second, MaxRetry: time.Minute, ShownAfter: 5 * time.Minute}},
+		Conflict:                           {later, Policy{Retry: 2 * time.Second, MaxRetry: time.Minute, ShownAfter: 5 * time.Minute}},
+		Unknown:                            {later, unknown},
+		"X, which drover does not define,": {later, unknown},
 	} {
-		t.Run("failure class "+string(class)+" "+want.does+" (CA-C47)", func(t *testing.T) {
-			p := PolicyOf(class)
-			if p.OpensBackoff != want.backoff || p.OutOfResources != want.resources || p.ShownAfter != want.shown {
-				t.Fatalf("PolicyOf() = %+v", p)
-			}
-			if p.Retry <= 0 || p.MaxRetry < p.Retry {
-				t.Fatalf("PolicyOf() = %+v, want usable retry times", p)
+		t.Run("failure class "+string(class)+" "+tt.does+" (CA-C47)", func(t *testing.T) {
+			if got := PolicyOf(class); got != tt.want {
+				t.Errorf("PolicyOf() = %+v, want %+v", got, tt.want)
 			}
 		})
 	}
