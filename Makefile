@@ -59,8 +59,8 @@ WATCH_STRIDE ?= 7
 test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 19 700 runs; watches are late, cut or out of order: some 1950
 	go test ./test/chaos -count=1 -timeout 120m -run 'ACallThatFails|ADisturbedWatch' -failure-stride=1 -watch-stride=$(WATCH_STRIDE)
 
-test-ends: ## 4000 Machines of 80 deployments and 20 projects come and go, twice: nothing of them stays in drover
-	go test $(GO_TEST_FLAGS) -tags cluster -count=1 -timeout 60m -v ./test/ends -machines=4000
+test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, twice: nothing of them stays in drover
+	go test $(GO_TEST_FLAGS) -tags cluster -count=1 -timeout 60m -v ./test/ends -machines=10000
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestARealCloudBehavesLikeTheSimulatedCloud$$' ./test/openstack/contract
