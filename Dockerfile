@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # The image of drover: one static binary, no shell, user 65532. For two architectures:
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 --tag registry.example.com/drover:0.1.0 --push .
+# `make release` demands a digest behind each base image; docker buildx imagetools inspect IMAGE shows it.
 # The build runs on the machine's own architecture and compiles for the other one.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src

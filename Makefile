@@ -34,19 +34,21 @@ TEST = GOGC=400 go test -timeout 30m -p $(PACKAGES) $(GO_TEST_FLAGS)
 # The tests of these packages run a sample of their work without the build tag cluster, and all of it with the tag.
 SAMPLED := ./test/autoscaler ./test/chaos ./test/ninetydays
 # Packages with tests that have the build tag cluster.
-CLUSTER := ./cmd/drover ./deploy ./machines/machine ./test/ends ./test/install ./test/kube ./test/kube/memory
+CLUSTER := ./cmd/drover ./deploy ./machines/deployment ./machines/machine ./test/ends ./test/install ./test/kube ./test/kube/memory
 
 test: ## unit tests, integration tests on a real control plane (built once, from Go modules), and a sample of the long ones
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
 	$(TEST) ./...
 
-# These tests use the processors all the time. With more packages at once, the API server's own deadlines are exceeded.
+# These tests use the processors all the time. With more packages at once, the API server's own deadlines are exceeded. The tests of whole
+# clusters and of limits run alone: drover decodes 720 MB in the latter, and must be ready within a minute.
 test-cluster: PACKAGES = $(PROCESSORS)
 test-cluster: ## the tests that take minutes: whole clusters with drover from install to removal, and all of what test samples
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
 	$(TEST) -tags cluster ./test/e2e
+	$(TEST) -tags cluster ./test/limits
 	$(TEST) -tags cluster $(CLUSTER) $(SAMPLED)
 
 test-race: ## the packages with goroutines, under the race detector

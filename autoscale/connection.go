@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -18,6 +19,8 @@ type connection struct {
 	credentials.AuthInfo
 	// socket is true when the client came through a unix socket, without a certificate.
 	socket bool
+	// conn is what the connection is closed with.
+	conn net.Conn
 	// first is used once, at the connection's first call to the service: it waits until the groups have read their sizes.
 	first sync.Once
 }
@@ -41,7 +44,7 @@ type connections struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (c connections) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, shown, err := c.TransportCredentials.ServerHandshake(raw)
-	return conn, &connection{AuthInfo: shown, socket: onSocket(raw)}, err
+	return conn, &connection{AuthInfo: shown, socket: onSocket(raw), conn: conn}, err
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -58,5 +61,19 @@ func welcome(ctx context.Context, groups Groups, method string) {
 		// All calls on the connection wait until the groups have read their sizes. The cancellation of the first call must not
 		// end this wait.
 		c.first.Do(func() { groups.Connected(context.WithoutCancel(ctx)) })
+	}
+}
+
+// dismissAfter is how long a connection stays open after a Refresh that was refused: long enough for the answer to reach the client, and
+// shorter than the time until the autoscaler's next call.
+const dismissAfter = time.Second
+
+// dismiss closes the connection of a client whose Refresh was refused, when the groups cannot be trusted. A client stays with its
+// connection, and so with this replica, while another replica may be healthy. Its next call makes a new connection.
+func dismiss(ctx context.Context, groups Groups, method string, refused error) {
+	c := connectionOf(ctx)
+	if c != nil && refused != nil && method == proto.CloudProvider_Refresh_FullMethodName && groups.Trusted() != nil {
+		// gRPC cannot send GOAWAY on one connection alone. Between two loops, the autoscaler has no call on it that would fail.
+		time.AfterFunc(dismissAfter, func() { _ = c.conn.Close() })
 	}
 }

@@ -22,7 +22,9 @@ import (
 type stub struct {
 	mu sync.Mutex
 	// err is the error of every call that can fail.
-	err       error
+	err error
+	// untrusted is the result of Trusted.
+	untrusted error
 	groups    []model.Listing
 	owner     model.Listing
 	owned     bool
@@ -71,6 +73,18 @@ func (s *stub) Refresh(ctx context.Context) error {
 		s.left = time.Until(end)
 	}
 	return s.note("", 0)
+}
+
+func (s *stub) Trusted() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untrusted
+}
+
+func (s *stub) distrust(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untrusted = why
 }
 
 func (s *stub) List() []model.Listing { return s.groups }

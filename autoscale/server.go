@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// maxReceive bounds the size of a request in bytes. DeleteNodes carries the labels and annotations of each node, and
-	// PodPrice a whole pod (CA-C08).
-	maxReceive = 64 << 20
+	// maxReceive bounds the size of a request in bytes, and maxHeaders that of its headers. DeleteNodes carries the labels and
+	// annotations of each node, and PodPrice a whole pod (CA-C08).
+	maxReceive, maxHeaders = 8 << 20, 8 << 10
 	// drain is how long calls that have begun may continue when the server stops.
 	drain = 10 * time.Second
 	// callDeadline bounds a call whose client set no deadline.
@@ -94,8 +94,9 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, health: health.NewServer(), calls: newCalls(o.Registry)}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxReceive),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxConcurrentStreams(mostStreams),
 		grpc.UnaryInterceptor(s.guard),
-		grpc.StreamInterceptor(s.guardStream),
 		// The autoscaler's client never sends pings; the pings of any other client are limited.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
@@ -105,7 +106,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handshakes = &handshakes{TransportCredentials: creds}
+	s.handshakes = newHandshakes(creds)
 	s.server = grpc.NewServer(append(options, grpc.Creds(connections{s.handshakes}))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
@@ -123,13 +124,13 @@ func (s *Server) credentials() (credentials.TransportCredentials, error) {
 		return plain, err
 	}
 	if s.options.SelfSigned {
-		return plainSockets{secured(s.options.Certificates), plain}, nil
+		return plainSockets{secured(s.options.Certificates, s.options.AllowedClients), plain}, nil
 	}
 	var err error
 	if s.files, err = newFiles(s.options); err != nil {
 		return nil, err
 	}
-	return plainSockets{secured(s.files), plain}, nil
+	return plainSockets{secured(s.files, s.options.AllowedClients), plain}, nil
 }
 
 // NeedLeaderElection reports false: every replica serves, not only the leader.
@@ -141,6 +142,14 @@ func (s *Server) Addr() net.Addr {
 		return *a
 	}
 	return nil
+}
+
+// Ready returns nil while the server listens and the groups can be trusted, so that it answers Refresh (CA-C06).
+func (s *Server) Ready() error {
+	if s.Addr() == nil {
+		return errors.New("the gRPC server does not listen yet")
+	}
+	return s.options.Groups.Trusted()
 }
 
 // Start serves until ctx ends. Then it finishes the calls that have begun (CA-C04).
@@ -220,8 +229,8 @@ func (s *Server) stop() {
 	}
 }
 
-// guard wraps every call: it authorizes the client, sets a deadline, waits for the groups at a connection's first call, and
-// turns a panic into an error (CA-C11).
+// guard wraps every call: it sets a deadline, waits for the groups at a connection's first call, turns a panic into an error (CA-C11),
+// and closes the connection of a client that another replica should serve.
 func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	began := s.options.Clock.Now()
 	defer func() {
@@ -231,22 +240,13 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		}
 		s.calls.took(info.FullMethod, status.Code(err), s.options.Clock.Since(began))
 	}()
-	if err := admit(ctx, s.options.AllowedClients); err != nil {
-		return nil, err
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, callDeadline)
 		defer cancel()
 	}
 	welcome(ctx, s.options.Groups, info.FullMethod)
-	return next(ctx, req)
-}
-
-// guardStream authorizes the clients of the two services with streams: health and reflection.
-func (s *Server) guardStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := admit(stream.Context(), s.options.AllowedClients); err != nil {
-		return err
-	}
-	return next(server, stream)
+	resp, err = next(ctx, req)
+	dismiss(ctx, s.options.Groups, info.FullMethod, err)
+	return resp, err
 }

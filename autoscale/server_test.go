@@ -9,20 +9,25 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/proto"
 )
 
@@ -127,7 +132,7 @@ func TestOnlyAllowedClientsMayCallTheGRPCServer(t *testing.T) {
 	}{
 		{"a client with an allowed common name may call (CA-C07)", ours.credentials("autoscaler", ours), codes.OK},
 		{"a client with an allowed DNS name may call", ours.credentials("other", ours), codes.OK},
-		{"a client with a valid certificate for another name is refused (CA-C07)", ours.credentials("stranger", ours), codes.PermissionDenied},
+		{"a client with a valid certificate for another name is refused in the handshake (CA-C07, F-98)", ours.credentials("stranger", ours), codes.Unavailable},
 		{"a client whose certificate has an allowed name but is from another authority is refused", theirs.credentials("autoscaler", ours), codes.Unavailable},
 		{"a client without a certificate is refused", ours.trusted(), codes.Unavailable},
 		{"a client without TLS is refused", nil, codes.Unavailable},
@@ -408,4 +413,71 @@ func TestAHealthCheckOfTheGRPCServerReturnsServing(t *testing.T) {
 			t.Errorf("the health of %q is %v, error %v", service, got, err)
 		}
 	}
+}
+
+func TestAClientThatAnotherReplicaMayServeLosesItsConnection(t *testing.T) {
+	groups := &stub{err: &model.Error{Kind: model.Unavailable}}
+	address, _ := serving(t, Options{Groups: groups, Insecure: true})
+	refresh := func(conn *grpc.ClientConn) {
+		t.Helper()
+		if _, err := proto.NewCloudProviderClient(conn).Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Unavailable {
+			t.Errorf("Refresh returned %v", err)
+		}
+	}
+	trusting, untrusting := dial(t, address, nil), dial(t, address, nil)
+	refresh(trusting)
+	groups.distrust(errors.New("the API server is away"))
+	t.Run("the connection is closed after a Refresh that was refused because the groups cannot be trusted (CA-C06)", func(t *testing.T) {
+		refresh(untrusting)
+		if !eventually(t, 10*time.Second, func() bool { return untrusting.GetState() != connectivity.Ready }) {
+			t.Error("the connection is open")
+		}
+	})
+	t.Run("the connection stays open after a Refresh that failed while the groups can be trusted", func(t *testing.T) {
+		if got := trusting.GetState(); got != connectivity.Ready {
+			t.Errorf("the connection is %v", got)
+		}
+	})
+	t.Run("the next call of the client is answered, on a new connection", func(t *testing.T) {
+		before := groups.connected()
+		refresh(untrusting)
+		if got := groups.connected() - before; got != 1 {
+			t.Errorf("%d new connections", got)
+		}
+	})
+}
+
+func TestTheGRPCServerIsReadyOnlyWhileTheGroupsCanBeTrusted(t *testing.T) {
+	groups, ready := &stub{}, make(chan struct{})
+	s, err := New(Options{Groups: groups, Address: "127.0.0.1:0", Insecure: true, Ready: ready})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	t.Run("the server is not ready before it listens", func(t *testing.T) {
+		if s.Ready() == nil {
+			t.Error("it is ready")
+		}
+	})
+	close(ready)
+	if !listens(t, s, 5*time.Second) {
+		t.Fatal("it does not listen")
+	}
+	t.Run("the server is ready while the groups can be trusted, and otherwise its error names the cause (CA-C06, F-145)", func(t *testing.T) {
+		away := errors.New("the API server has been out of reach for 31s")
+		for _, untrusted := range []error{nil, away, nil} {
+			groups.distrust(untrusted)
+			if got := s.Ready(); !errors.Is(got, untrusted) {
+				t.Errorf("Ready() = %v, want %v", got, untrusted)
+			}
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 // Groups are the node groups about which the service answers calls. *nodegroup.Groups implements the interface.
 type Groups interface {
 	Refresh(ctx context.Context) error
+	Trusted() error
 	List() []model.Listing
 	ForNode(n membership.Node) (model.Listing, bool)
 	TargetSize(id string) (int32, error)

@@ -185,22 +185,22 @@ func TestAPanicInAGRPCCallDoesNotStopDrover(t *testing.T) {
 }
 
 func TestTheSizeOfAGRPCRequestIsLimited(t *testing.T) {
-	t.Run("a request of 60 MiB is accepted, and a request of 70 MiB is refused (CA-C08)", func(t *testing.T) {
+	t.Run("a request of 7 MiB is accepted, and one of 9 MiB is refused (CA-C08, F-98)", func(t *testing.T) {
 		s := &stub{}
 		c := connect(t, s)
 		big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}
 		req := &proto.NodeGroupDeleteNodesRequest{Id: "g"}
-		for range 60 {
+		for range 7 {
 			req.Nodes = append(req.Nodes, big)
 		}
-		if _, err := c.NodeGroupDeleteNodes(t.Context(), req); err != nil || len(s.nodes) != 60 {
-			t.Errorf("CA-C08 60 MiB arrive as %d nodes, error %v", len(s.nodes), err)
+		if _, err := c.NodeGroupDeleteNodes(t.Context(), req); err != nil || len(s.nodes) != 7 {
+			t.Errorf("CA-C08 7 MiB arrive as %d nodes, error %v", len(s.nodes), err)
 		}
-		for range 10 {
+		for range 2 {
 			req.Nodes = append(req.Nodes, big)
 		}
 		if _, err := c.NodeGroupDeleteNodes(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("CA-C08 70 MiB answer %v", err)
+			t.Errorf("CA-C08 9 MiB answer %v", err)
 		}
 	})
 }

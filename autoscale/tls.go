@@ -1,17 +1,20 @@
 package autoscale
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
-	"google.golang.org/grpc/codes"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/status"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
+
+// refusalEvery is how often at most the log names a client that is refused.
+const refusalEvery = time.Minute
 
 // Certificates provide the server's certificate and the authorities that the server trusts: one of them must have signed a
 // client's certificate. The server reads both at each connection, so that both can change without a restart (CA-C07).
@@ -24,13 +27,15 @@ type Certificates interface {
 	Clients() (*x509.CertPool, error)
 }
 
-// secured returns TLS credentials for the server, with the certificates that from provides.
-func secured(from Certificates) credentials.TransportCredentials {
+// secured returns TLS credentials for the server, with the certificates that from provides. allowed are the names of clients.
+func secured(from Certificates, allowed []string) credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return from.Server() },
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		NextProtos:     []string{"h2"},
+		// Session tickets are disabled, so this is called at every handshake, after the chain of the certificate was verified.
+		VerifyConnection: (&clients{allowed: allowed, refusals: rate.Sometimes{First: 1, Interval: refusalEvery}}).admit,
 		// Session tickets are disabled, because a resumed session would be checked against the authorities that were valid when
 		// the session began.
 		SessionTicketsDisabled: true,
@@ -92,35 +97,32 @@ func authorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// admit returns nil when the certificate of the call's client has one of the allowed names as its common name, DNS name or URI.
-// Without allowed names it accepts every client with a certificate from a trusted authority. On a unix socket it checks no
-// names, because the permissions of the socket's file decide who may connect.
-//
-// Errors: PermissionDenied.
-func admit(ctx context.Context, allowed []string) error {
-	if len(allowed) == 0 {
+// clients decides which clients may call.
+type clients struct {
+	// allowed are the names of --grpc-allowed-clients.
+	allowed []string
+	// refusals limits how often the log names a client that is refused.
+	refusals rate.Sometimes
+}
+
+// admit returns nil when the client's certificate has one of the allowed names as its common name, DNS name or URI. Without
+// allowed names it accepts every client with a certificate from a trusted authority. It is called in the handshake, so that no
+// other client can send a call.
+func (c *clients) admit(state tls.ConnectionState) error {
+	if len(c.allowed) == 0 {
 		return nil
 	}
-	c := connectionOf(ctx)
-	if c == nil {
-		return status.Error(codes.PermissionDenied, "The client has no certificate")
-	}
-	if c.socket {
-		return nil
-	}
-	info, ok := c.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.VerifiedChains) == 0 {
-		return status.Error(codes.PermissionDenied, "The client has no certificate")
-	}
-	leaf := info.State.VerifiedChains[0][0]
+	leaf := state.VerifiedChains[0][0]
 	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
 	for _, uri := range leaf.URIs {
 		names = append(names, uri.String())
 	}
 	for _, name := range names {
-		if name != "" && slices.Contains(allowed, name) {
+		if name != "" && slices.Contains(c.allowed, name) {
 			return nil
 		}
 	}
-	return status.Errorf(codes.PermissionDenied, "the client %q is not one of --grpc-allowed-clients", leaf.Subject.CommonName)
+	err := fmt.Errorf("the client %.100q is not one of --grpc-allowed-clients", leaf.Subject.CommonName)
+	c.refusals.Do(func() { ctrl.Log.WithName("grpc").Info("Refused a client", "cause", err.Error()) })
+	return err
 }

@@ -177,6 +177,16 @@ func guardedValues() []guardedValue {
 		{"removes all finalizers", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
 		{"sets spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
 	}
+	for _, l := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-restriction.kubernetes.io/tier", "a.node-restriction.kubernetes.io/tier"} {
+		all = append(all,
+			guardedValue{"sets the label " + l, "Machine", ``, `{metadata: {labels: {` + l + `: x}}}`, "the label " + l, false},
+			guardedValue{"changes the label " + l, "Machine", `{metadata: {labels: {` + l + `: w}}}`, `{metadata: {labels: {` + l + `: x}}}`, "the label " + l, false},
+			guardedValue{"sets the label " + l + " for the Node", "Machine", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {metadata: {labels: {` + l + `: x}}}}`, "the label " + l, false},
+			guardedValue{"sets the label " + l + " in the template", "MachineSet", ``, `{spec: {template: {metadata: {labels: {` + l + `: x}}}}}`, "the label " + l, false},
+			guardedValue{"changes the label " + l + " for Nodes in the template", "MachineDeployment", `{spec: {template: {spec: {metadata: {labels: {` + l + `: w}}}}}}`, `{spec: {template: {spec: {metadata: {labels: {` + l + `: x}}}}}}`, "the label " + l, false},
+			guardedValue{"sets the label " + l + " for Nodes in the template", "MachineDeployment", ``, `{spec: {template: {spec: {metadata: {labels: {` + l + `: x}}}}}}`, "the label " + l, false},
+		)
+	}
 	for _, a := range v1alpha1.GuardedAnnotations {
 		all = append(all, guardedValue{"sets the annotation " + a, "Machine", ``, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false},
 			guardedValue{"changes the annotation " + a, "Machine", `{metadata: {annotations: {` + a + `: w}}}`, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false})
@@ -327,8 +337,8 @@ func awaitGuards(t *testing.T, p person) {
 func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 	p := author(t)
 	byDrover := map[string]string{
-		"Machine":    `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: w}}, spec: {providerID: "openstack:///1"}, status: {phase: Running, addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: good}]}}`,
-		"MachineSet": `{spec: {removals: ` + oneRemoval + `, rolloutRemovals: ` + twoRemovals + `, placeholderSeries: 4}}`, "MachineDeployment": `{spec: {removals: ` + twoRemovals + `, placeholderSeries: 4}}`,
+		"Machine":    `{metadata: {labels: {node-restriction.kubernetes.io/tier: w}, annotations: {kubermatic.io/release-openstack-floating-ip: w}}, spec: {providerID: "openstack:///1"}, status: {phase: Running, addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: good}]}}`,
+		"MachineSet": `{spec: {removals: ` + oneRemoval + `, rolloutRemovals: ` + twoRemovals + `, placeholderSeries: 4}}`, "MachineDeployment": `{spec: {template: {spec: {metadata: {labels: {node-restriction.kubernetes.io/tier: w}}}}, removals: ` + twoRemovals + `, placeholderSeries: 4}}`,
 	}
 	for kind, before := range byDrover {
 		o := guardedValue{kind: kind, before: before}.stored(t, p.namespace, "o-"+strings.ToLower(kind))
@@ -336,7 +346,7 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 			"adds a label and an annotation":   `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
 			"pauses the object":                `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
 			"sets the author's own finalizer":  `{metadata: {finalizers: [example.com/own]}}`,
-			"removes values written by drover": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
+			"removes values written by drover": `{metadata: {labels: {node-restriction.kubernetes.io/tier: null}, annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
 		} {
 			for _, verb := range []string{"update", "patch", "replace"} {
 				t.Run(fmt.Sprintf("%s: an author's %s request that %s is allowed (F-5)", kind, verb, name), func(t *testing.T) {

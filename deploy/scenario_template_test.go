@@ -36,7 +36,8 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"a template with an empty list of SSH public keys is accepted", provider(`{sshPublicKeys: []}`), ``},
 	{"a template with an invalid SSH public key is refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys has an entry that is not a public key"},
 	{"the text << YOUR_PUBLIC_KEY >> in place of an SSH public key is refused (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
-	{"two SSH public keys in one entry of sshPublicKeys are refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"two SSH public keys, and a comment, in one entry of sshPublicKeys are accepted (F-135)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), ``},
+	{"an empty entry, a null and a comment in sshPublicKeys are accepted (F-116)", provider(`{sshPublicKeys: ["", null, "# none"]}`), ``},
 	{"a template with node labels whose keys have a prefix is accepted", inSpec + `{metadata: {labels: {node-role.kubernetes.io/worker: "", a.b/c_d: E-1.f}}}}}}`, ``},
 	{"a template with an invalid value of a node label is refused (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is not a label value"},
 	{"a template with an invalid key of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is not a label key"},
@@ -107,8 +108,8 @@ func TestOnlyTheChangedPartsOfAStoredInvalidTemplateAreChecked(t *testing.T) {
 	}
 }
 
-// largest returns a deployment whose labels and keys are as many and as long as the schema allows, within the API server's
-// limit for the size of an object.
+// largest returns a deployment whose labels and keys are as long as the schema allows, and as many as the policy drover-bytes
+// allows of them.
 func largest(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	labels := func(n int) map[string]any {
@@ -120,7 +121,7 @@ func largest(t *testing.T) *unstructured.Unstructured {
 		return all
 	}
 	var keys []any
-	for i := range 128 {
+	for i := range 15 {
 		keys = append(keys, fmt.Sprintf("ssh-rsa AAAAB3NzaC1yc2EAAA%s= somebody-%03d", strings.Repeat("A", 4052), i))
 	}
 	o := parse(goodDeployment)
@@ -128,8 +129,8 @@ func largest(t *testing.T) *unstructured.Unstructured {
 		value any
 		path  []string
 	}{
-		{labels(256), []string{"spec", "template", "metadata", "labels"}},
-		{labels(256), []string{"spec", "template", "spec", "metadata", "labels"}},
+		{labels(160), []string{"spec", "template", "metadata", "labels"}},
+		{labels(160), []string{"spec", "template", "spec", "metadata", "labels"}},
 		{labels(64), []string{"spec", "selector", "matchLabels"}},
 		{keys, []string{"spec", "template", "spec", "providerSpec", "value", "sshPublicKeys"}},
 	} {
@@ -149,12 +150,12 @@ func TestTheAdmissionPolicyCanCheckTheLargestTemplate(t *testing.T) {
 	t.Run("an unsupported operating system in the largest template is refused (F-34)", func(t *testing.T) {
 		expect(t, "operatingSystem is 'centos'", admin.Create(t.Context(), merge(t, o, provider(`{operatingSystem: centos}`)), client.DryRunAll))
 	})
-	t.Run("a template with 1024 SSH public keys is accepted, although user data has no space for so many (F-34)", func(t *testing.T) {
+	t.Run("a template with 1024 SSH public keys is refused because of its size (F-34, F-96)", func(t *testing.T) {
 		var keys []string
 		for i := range 1024 {
 			keys = append(keys, fmt.Sprintf("ssh-rsa AAAAB3NzaC1yc2EAAA%s= somebody-%d", strings.Repeat("A", 540), i))
 		}
-		expect(t, "", admin.Create(t.Context(), merge(t, o, provider(`{sshPublicKeys: ["`+strings.Join(keys, `", "`)+`"]}`)), client.DryRunAll))
+		expect(t, "65536 are the most", admin.Create(t.Context(), merge(t, o, provider(`{sshPublicKeys: ["`+strings.Join(keys, `", "`)+`"]}`)), client.DryRunAll))
 	})
 	t.Run("a template whose providerSpec has 2000 unknown fields is accepted (F-34)", func(t *testing.T) {
 		expect(t, "", admin.Create(t.Context(), withForeignKeys(t, 2000), client.DryRunAll))

@@ -20,6 +20,8 @@ const (
 	reasonOptions = "AutoscalingOptions"
 	// reasonBeyond is the Event reason for a size outside the bounds.
 	reasonBeyond = "SizeOutOfBounds"
+	// reasonJoins is the Event reason for a maximum that is lowered because new servers do not become nodes.
+	reasonJoins = "JoinsKeepFailing"
 )
 
 // advisor records Events with warnings.
@@ -76,6 +78,9 @@ func (a *advisor) warnings(g *model.Group) (list []warning) {
 		if g.Target < g.Min || g.Target > g.Max {
 			list = append(list, warning{reasonBeyond, fmt.Sprintf(
 				"the size %d is outside the bounds %d and %d: it stays as it is until a user changes it; the autoscaler moves the size no further out, and brings it back when pods need more nodes or nodes are empty", g.Target, g.Min, g.Max)})
+		}
+		if g.Most < g.Max {
+			list = append(list, warning{reasonJoins, "new servers of the group do not become nodes: until they do, the autoscaler can order at most one node more than have joined, and orders nodes of other groups instead; the conditions of the Machines name the cause"})
 		}
 	}
 	if provision := time.Duration(a.provision.Load()); provision > 0 && provision < a.join+model.RepairTime {

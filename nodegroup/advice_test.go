@@ -60,6 +60,15 @@ func TestOneReplicaOfDroverRecordsWarningsAsEvents(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	})
+	t.Run("an Event explains the lower maximum while new servers do not become nodes (F-92)", func(t *testing.T) {
+		w := pools.NewWorld()
+		w.Pool("a", 2, 0, 5).Deployment.Status.RecentJoins = "f"
+		b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
+		b.groups.advisor.advise(b.groups.store.published())
+		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "JoinsKeepFailing") {
+			t.Errorf("it says %q", said)
+		}
+	})
 }
 
 func TestASizeThatAUserHasEdited(t *testing.T) {

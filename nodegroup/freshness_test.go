@@ -164,7 +164,7 @@ func TestEachReplicaOfDroverDetectsALateWatchWithFewReads(t *testing.T) {
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("when every object of a kind has changed and the watch has delivered no change, one live read per kind detects the late watch (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("a watch that has not delivered the changes of all objects of its kind is detected as late by one live read per kind (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestEachReplicaOfDroverDetectsALateWatchWithFewReads(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("when one Machine has changed and the watch has not delivered the change, repeated live reads of random Machines detect the late watch (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("a watch that has not delivered the change of one Machine is detected as late by repeated live reads of random Machines (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {

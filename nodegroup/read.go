@@ -19,7 +19,7 @@ import (
 //
 // Errors: Unavailable.
 func (g *Groups) Refresh(ctx context.Context) error {
-	if err := g.freshness.check(); err != nil {
+	if err := g.Trusted(); err != nil {
 		return err
 	}
 	if _, err := g.sizes.ensureFresh(ctx); err != nil {
@@ -27,6 +27,12 @@ func (g *Groups) Refresh(ctx context.Context) error {
 	}
 	return g.store.renew(true)
 }
+
+// Trusted returns nil while Refresh answers. It returns an error when an API server has not answered for 30 s, or a watch has lagged for
+// 30 s. It makes no call.
+//
+// Errors: Unavailable.
+func (g *Groups) Trusted() error { return g.freshness.check() }
 
 // List returns the node groups in the order of their ids. The set of groups changes only at a Refresh, or after a minute
 // without one.

@@ -325,6 +325,30 @@ func TestTheEventOfAnIncreaseShowsTheOldAndTheNewSize(t *testing.T) {
 	}
 }
 
+func TestChangesOfAGroupWhoseSizeAClientHasDropped(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// observed is status.observedGeneration. metadata.generation is 5, the client's write that dropped the size.
+		observed int64
+		kind     model.Kind
+		size     int32
+	}{
+		"an increase adds to the recorded size when that is the size that the client dropped (F-5)":   {4, "", 4},
+		"an increase is refused while the size that the client dropped is not the recorded one (F-5)": {3, model.Unavailable, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p := w.Pool("a", 3, 1, 10)
+			p.Deployment.Generation, p.Deployment.Status.ObservedGeneration = 5, tc.observed
+			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](3)
+			b := newBench(t, w)
+			wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), tc.kind)
+			if got := ptr.Deref(b.deployment(p).Spec.Replicas, -1); got != tc.size {
+				t.Errorf("spec.replicas is %d, want %d", got, tc.size)
+			}
+		})
+	}
+}
+
 func TestAGroupWhoseStoredSizeIsAboveOneHundredThousand(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 0, 9)

@@ -44,7 +44,8 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
 				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
 			},
-			want: &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
+			options: Options{JoinTimeout: 35 * time.Minute},
+			want:    &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
 		},
 		{
 			name: "an annotation with drover's prefix takes precedence over one with Cluster API's prefix", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
@@ -68,6 +69,16 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 		{
 			name: "a provision time of drover's join timeout plus two minutes is passed to the autoscaler (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
 			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
+		},
+		{
+			name: "a provision time longer than drover's join timeout plus ten minutes is shortened to that, and an Event reports it (F-92)", annotations: map[string]string{ours + "maxnodeprovisiontime": "20000h"},
+			options: Options{JoinTimeout: 10 * time.Minute}, says: "maxnodeprovisiontime is 20000h0m0s: 20m0s is used",
+			want: new(with(func(s *model.Settings) { s.ProvisionTime = 20 * time.Minute })),
+		},
+		{
+			name: "the join timeout in a group's annotation allows no longer provision time (F-92)", annotations: map[string]string{ours + "maxnodeprovisiontime": "20000h", v1alpha1.AnnotationJoinTimeout: "20000h"},
+			options: Options{JoinTimeout: 10 * time.Minute}, says: "20m0s is used",
+			want: new(with(func(s *model.Settings) { s.ProvisionTime = 20 * time.Minute })),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func nodeMatters(before, after any) bool {
 		return true
 	}
 	return a.UID != b.UID || !sameTaints(a.Spec.Taints, b.Spec.Taints) || a.Spec.ProviderID != b.Spec.ProviderID ||
-		a.Labels[v1alpha1.LabelOwnedBy] != b.Labels[v1alpha1.LabelOwnedBy] ||
+		v1alpha1.NodeOwner(a.Labels, a.Annotations) != v1alpha1.NodeOwner(b.Labels, b.Annotations) ||
 		v1alpha1.ControlPlaneRole(a.Labels, nil) != v1alpha1.ControlPlaneRole(b.Labels, nil) ||
 		a.Annotations[v1alpha1.AnnotationNodeMachine] != b.Annotations[v1alpha1.AnnotationNodeMachine]
 }

@@ -178,6 +178,9 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	if err := rollout.CheckSize(g.Owner.Replicas); err != nil {
 		return model.Refusef(model.FailedPrecondition, "changing %s: %v", g.ID, err)
 	}
+	if g.Owner.Restoring {
+		return model.Refusef(model.Unavailable, "changing %s: nothing was changed, because a client has removed spec.replicas and drover has not restored it yet", g.ID)
+	}
 	c, err := r.decision.Decide(s, g.ID)
 	if err != nil {
 		return err

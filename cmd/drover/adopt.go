@@ -88,7 +88,7 @@ func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) er
 		return fmt.Errorf("--output %q is neither text nor json", a.output)
 	}
 	o.onlyLook()
-	credentials, err := credentialsFrom(o, os.Getenv)
+	credentials, err := credentialsFrom(o, os.Environ())
 	if err := errors.Join(o.validate(), err); err != nil {
 		return err
 	}
@@ -144,6 +144,8 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	if err != nil {
 		return nil, err
 	}
+	reads := &survey.Reads{}
+	config.Wrap(reads.Watch)
 	around := surroundings{cluster: config, credentials: credentials}
 	w, id, err := connect(ctx, o, around)
 	if err != nil {
@@ -160,10 +162,11 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	if err != nil {
 		return nil, err
 	}
-	so, err := surveyOptions(ctx, w, o, a, registry)
+	so, err := surveyOptions(ctx, w, o, registry)
 	if err != nil {
 		return nil, err
 	}
+	so.Names, so.Reads, so.Patience = openStack.Check, reads, a.patience
 	ended := make(chan error, 1)
 	go func() { ended <- w.controllers.Start(ctx) }()
 	go func() {
@@ -182,18 +185,21 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 }
 
 // surveyOptions returns the options of the survey: the clients, the clouds and the settings of this drover.
-func surveyOptions(ctx context.Context, w wiring, o *options, a adoptOptions, registry *clouds) (survey.Options, error) {
+func surveyOptions(ctx context.Context, w wiring, o *options, registry *clouds) (survey.Options, error) {
 	var out survey.Options
-	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(registry), Clock: clock.RealClock{}}
+	source, err := newSource(w, o, registry)
+	if err != nil {
+		return out, err
+	}
+	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: clock.RealClock{}}
 	o.machinesInto(&machines)
 	forecaster, err := machine.NewForecaster(ctx, machines)
 	if err != nil {
 		return out, fmt.Errorf("preparing the caches: %w", err)
 	}
 	out = survey.Options{
-		Forecaster: forecaster, Inventory: registry, Clock: clock.RealClock{}, Patience: a.patience,
-		Deletes: o.orphans.mode == collectOrphans, Holder: handover.Holder(o.namespace),
-		Account: "system:serviceaccount:" + o.serviceAccount(),
+		Forecaster: forecaster, Inventory: registry, Clock: clock.RealClock{},
+		Holder: handover.Holder(o.namespace), Account: "system:serviceaccount:" + o.serviceAccount(),
 	}
 	out.Lease.Namespace, out.Lease.Name, _, err = handover.ParseLease(o.handover.lease)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // would be lost.
 const mostNote = 1024
 
-// boundedEvents is a manager whose event recorders truncate the notes of Events to mostNote.
+// boundedEvents is a manager whose event recorders make the notes of Events one line, and truncate them to mostNote.
 type boundedEvents struct{ manager.Manager }
 
 // GetEventRecorder returns an event recorder for a controller's name.
@@ -33,12 +33,17 @@ func (c boundedTarget) GetEventRecorder(name string) recorder.EventRecorder {
 
 type boundedRecorder struct{ recorder.EventRecorder }
 
+// shown returns a note as one line that the API server stores.
+func shown(note string, args []any) string {
+	return fault.Cut(fault.Line(fmt.Sprintf(note, args...)), mostNote)
+}
+
 // Eventf records an Event.
 func (r boundedRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action, "%s", fault.Cut(fmt.Sprintf(note, args...), mostNote))
+	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action, "%s", shown(note, args))
 }
 
 // AnnotatedEventf records an Event with annotations.
 func (r boundedRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
-	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventtype, reason, action, "%s", fault.Cut(fmt.Sprintf(note, args...), mostNote))
+	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventtype, reason, action, "%s", shown(note, args))
 }

@@ -26,7 +26,7 @@ func defaultHandover() handoverOptions {
 }
 
 func (o *handoverOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.lease, "machine-controller-lease", o.lease, "lease of machine-controller, as namespace/name: drover takes it together with its own, and stays idle while machine-controller holds it, so that the two never act at the same time. Empty: it is not taken, for clusters in which both run, each with a --name of its own")
+	f.StringVar(&o.lease, "machine-controller-lease", o.lease, "lease of machine-controller, as namespace/name: drover takes it together with its own, and stays idle while machine-controller holds it, so that the two never act at the same time. Empty: it is not taken, and nothing keeps the two from acting on the same sets and deployments")
 }
 
 func (o *handoverOptions) validate() error {
@@ -58,13 +58,14 @@ func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interf
 }
 
 // addHandover makes the manager check for webhooks of machine-controller whose service does not run, and record Events while
-// drover waits for machine-controller. standby is nil when drover does not take machine-controller's lease.
-func addHandover(mgr manager.Manager, standby *handover.Standby) error {
+// drover waits for machine-controller. standby is nil when drover does not take machine-controller's lease. refusals reports writes that
+// the API server refuses because of a webhook.
+func addHandover(mgr manager.Manager, standby *handover.Standby, refusals handover.Refusals) error {
 	if standby != nil {
 		standby.RecordTo(mgr.GetEventRecorder("drover-standby"))
 	}
 	watch, err := handover.NewWatch(handover.WatchOptions{
-		Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("drover-webhooks"), Clock: clock.RealClock{}, Registry: metrics.Registry,
+		Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("drover-webhooks"), Clock: clock.RealClock{}, Refusals: refusals, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return fmt.Errorf("making the check of webhooks: %w", err)

@@ -1,15 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"log"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/grpclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -27,6 +34,45 @@ func logEverything() {
 	slog.Info("from slog")
 	grpclog.Error("from grpc")
 	grpclog.Info("from grpc, which is not an error")
+}
+
+// asReader is an environment variable with the URL of an API server. When it is set, the test binary reads a Secret with the
+// highest log level, logs a text that is written backwards, and ends.
+const asReader = "DROVER_TEST_READS"
+
+func readVerbosely(url string) {
+	setLoggers(10)
+	config := &rest.Config{Host: url, BearerToken: "t0ken"}
+	if _, err := kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("ns").Get(ctrl.LoggerInto(context.Background(), ctrl.Log), "s", metav1.GetOptions{}); err != nil {
+		ctrl.Log.Error(err, "Reading")
+	}
+	ctrl.Log.V(7).Info("Details", "name", "abc\u202edef\U000e0001")
+}
+
+func TestTheHighestLogLevelShowsNoSecrets(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"},"stringData":{"password":"cGFzc3dvcmQ"}}`)
+	}))
+	defer server.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asReader+"="+server.URL)
+	out, err := cmd.CombinedOutput()
+	must(t, err)
+	jsonLines(t, string(out))
+	t.Run("with --v=10 drover logs details, and neither bodies nor tokens (F-98)", func(t *testing.T) {
+		if !strings.Contains(string(out), `"msg":"Details"`) {
+			t.Errorf("it shows no details:\n%s", out)
+		}
+		if strings.Contains(string(out), "cGFzc3dvcmQ") || strings.Contains(string(out), "t0ken") {
+			t.Errorf("it shows the body or the token:\n%s", out)
+		}
+	})
+	t.Run("a character that changes the direction of text is escaped in the log (F-98)", func(t *testing.T) {
+		if strings.ContainsRune(string(out), '\u202e') || !strings.Contains(string(out), `abc\u202edef\udb40\udc01`) {
+			t.Errorf("got %s", out)
+		}
+	})
 }
 
 func TestEveryLoggerWritesJSON(t *testing.T) {

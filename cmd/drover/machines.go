@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine"
 )
 
@@ -23,6 +24,8 @@ type machineOptions struct {
 	startupConditions   []string
 	startupDaemonSets   []string
 	otherStartupTaints  []string
+	allowedNodeLabels   []string
+	hostLabel           bool
 }
 
 func defaultMachines() machineOptions {
@@ -30,13 +33,15 @@ func defaultMachines() machineOptions {
 }
 
 func (o *machineOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.name, "name", o.name, "value that the label machine.k8s.io/controller of a Machine must have for drover to look after it; Machines with another are left alone until they are deleted. Empty: those without the label")
+	f.StringVar(&o.name, "name", o.name, "value that the label machine.k8s.io/controller of a Machine must have for drover to look after it; Machines with another are left alone until they are deleted. Empty: those without the label. Sets and deployments are kept at their size whatever their label is, so two programs cannot share a cluster by it")
 	f.DurationVar(&o.volumeDetachTimeout, "volume-detach-timeout", o.volumeDetachTimeout, "how long the volumes of evicted pods may take to be detached before their server is deleted; 0: they are not waited for")
 	f.IntVar(&o.drainWorkers, "drain-workers", o.drainWorkers, "nodes drained at a time")
 	f.BoolVar(&o.startServers, "start-servers", o.startServers, "start a server, once, that somebody has shut down")
 	f.StringSliceVar(&o.startupConditions, "startup-conditions", o.startupConditions, "conditions of a node, beside Ready, that must be True before its first start is complete: before it loses the startup taint and its Machine is Ready")
 	f.StringSliceVar(&o.startupDaemonSets, "startup-daemonsets", o.startupDaemonSets, "DaemonSets, as namespace/name, that must have a Ready pod on a node before its first start is complete")
 	f.StringSliceVar(&o.otherStartupTaints, "other-startup-taints", o.otherStartupTaints, "keys of taints (NoSchedule or NoExecute) that other programs remove from a new node, such as node.cilium.io/agent-not-ready: its first start is not complete while it has one of them. Those of Kubernetes itself are always waited for. One that spec.taints names is on the node from its registration and not put back")
+	f.StringSliceVar(&o.allowedNodeLabels, "allowed-node-labels", o.allowedNodeLabels, "keys of reserved labels that drover puts on a node when its Machine has them: node-role.kubernetes.io/control-plane, node-role.kubernetes.io/master, and keys in the domain node-restriction.kubernetes.io or one below it. A reserved label that is not listed is put on no node")
+	f.BoolVar(&o.hostLabel, "physical-host-label", o.hostLabel, "put the label "+v1alpha1.LabelPhysicalHost+" on nodes, by which pods can be spread over physical hosts. Groups are then balanced only by an autoscaler with --balancing-ignore-label="+v1alpha1.LabelPhysicalHost)
 }
 
 func (o *machineOptions) validate() error {
@@ -61,6 +66,13 @@ func (o *machineOptions) validate() error {
 	for _, name := range o.startupConditions {
 		errs = append(errs, checkKey("--startup-conditions", "the type of a condition", name))
 	}
+	for _, key := range o.allowedNodeLabels {
+		if err := checkKey("--allowed-node-labels", "the key of a label", key); err != nil || v1alpha1.IsReservedNodeLabel(key) {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("--allowed-node-labels %q is not a reserved label: leave it out, because drover puts it on nodes anyway", key))
+	}
 	return errors.Join(errs...)
 }
 
@@ -77,7 +89,8 @@ func (o *options) machinesInto(into *machine.Options) {
 	into.StartupTaint, into.JoinTimeout, into.Workers = o.startupTaint, o.joinTimeout, o.workers
 	into.DrainTimeout, into.VolumeDetachTimeout = never(o.drainTimeout), never(o.machines.volumeDetachTimeout)
 	into.DrainWorkers, into.LeaveStopped = o.machines.drainWorkers, !o.machines.startServers
-	into.OtherStartupTaints = o.machines.otherStartupTaints
+	into.OtherStartupTaints, into.AllowedNodeLabels = o.machines.otherStartupTaints, o.machines.allowedNodeLabels
+	into.HostLabel, into.GPULabel, into.GPUResource = o.machines.hostLabel, o.groups.gpuLabel, corev1.ResourceName(o.groups.gpuResource)
 	for _, name := range o.machines.startupConditions {
 		into.StartupConditions = append(into.StartupConditions, corev1.NodeConditionType(name))
 	}

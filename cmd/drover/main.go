@@ -38,15 +38,15 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(*cobra.Command, []string) error {
-			credentials, err := credentialsFrom(o, os.Getenv)
+			credentials, err := credentialsFrom(o, os.Environ())
 			if err := errors.Join(o.validate(), err); err != nil {
 				return err
 			}
 			setLoggers(o.verbosity)
 			build := version.Get()
 			ctrl.Log.Info("Drover", "version", build.Version, "commit", build.Commit, "go", build.Go)
-			if userless(o, credentials) {
-				ctrl.Log.Info("The configured cloud names no user: only Machines with credentials of their own get servers", "file", o.cloudsYAML, "cloud", o.cloud)
+			for _, note := range credentials.Notes {
+				ctrl.Log.Info("A setting of the configured cloud has no effect", "cloud", credentials.Source, "setting", note)
 			}
 			if err := run(ctrl.SetupSignalHandler(), o, credentials); err != nil {
 				ctrl.Log.Error(err, "Stopped by an error")

@@ -26,9 +26,8 @@ import (
 func newManager(config *rest.Config, o *options, lock *lease, several bool) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              knownKinds(),
-		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:              o.healthAddress,
-		PprofBindAddress:                    o.pprofAddress,
+		Metrics:                             metricsserver.Options{BindAddress: off},
+		HealthProbeBindAddress:              off,
 		LeaderElection:                      lock != nil,
 		LeaderElectionID:                    leaseName,
 		LeaderElectionResourceLockInterface: lock,
@@ -42,7 +41,7 @@ func newManager(config *rest.Config, o *options, lock *lease, several bool) (man
 		Controller:                          controllerconfig.Controller{SkipNameValidation: new(several)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the manager (metrics %s, health %s): %w", o.metricsAddress, o.healthAddress, err)
+		return nil, fmt.Errorf("making the manager: %w", err)
 	}
 	return mgr, nil
 }
@@ -55,40 +54,24 @@ func knownKinds() *runtime.Scheme {
 	return kinds
 }
 
-// cacheOptions returns the options of the informer caches, for either cluster.
-func cacheOptions() cache.Options {
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
-	}
-}
-
 // clientOptions returns the options of the clients for either cluster. The options list the kinds that clients read from the
 // API server itself: drover reads objects of these kinds one by one where it needs them, and never caches them cluster-wide.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}}
 }
 
-// watchEarly starts the watches of kinds with few objects on every replica, not only on the leader at its first read. Thus a
-// new leader's first reconciles do not wait for a watch to begin, which takes more than a second when the API server has no
-// watch of the kind yet. watchEarly ignores kinds that are not installed.
-func watchEarly(ctx context.Context, mgr manager.Manager) error {
-	for _, kind := range []client.Object{&v1alpha1.MachineClass{}, &v1alpha1.Cluster{}} {
-		_, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+// controlKinds are the kinds of the control cluster that informers watch.
+var controlKinds = []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}, &v1alpha1.Machine{}, &v1alpha1.MachineClass{}, &v1alpha1.Cluster{}}
+
+// watchEarly makes the informers of all kinds that the leader needs, on every replica and before the manager starts. The manager syncs
+// them before it takes the lease. So a replica that may not read one of them does not lead and does not make servers that cannot join, and
+// a new leader's first reconciles do not wait for a watch to begin. watchEarly ignores kinds that are not installed.
+func watchEarly(ctx context.Context, informers cache.Cache, watched []client.Object) error {
+	for _, kind := range watched {
+		_, err := informers.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("watching %T: %w", kind, err)
 		}
 	}
 	return nil
-}
-
-// slimNode removes the fields of a Node that drover never reads, which are most of its size.
-func slimNode(in any) (any, error) {
-	node, ok := in.(*corev1.Node)
-	if !ok {
-		return in, nil
-	}
-	node.ManagedFields = nil
-	node.Status.Images = nil
-	return node, nil
 }

@@ -41,7 +41,7 @@ func TestUnusedMemoryIsReturnedToTheOperatingSystem(t *testing.T) {
 	}
 }
 
-func TestDroversMeasuredHeapInUseIsAtMostTheHeapMappedFromTheOperatingSystem(t *testing.T) {
+func TestTheHeapThatDroverUsesIsNeverMeasuredAsLargerThanTheHeapThatItHasMapped(t *testing.T) {
 	if inUse, mapped := held(); inUse == 0 || mapped < inUse {
 		t.Errorf("in use %d, mapped %d", inUse, mapped)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -58,6 +57,8 @@ type wiring struct {
 	observer *observer
 	lease    *lease
 	reach    *reach.Watch
+	// pages are what the metrics address serves.
+	pages pages
 	// guarded reports whether drover may trust values that the guard policies protect.
 	guarded guarded
 }
@@ -80,12 +81,10 @@ func (o *observer) refuseWrites(config *rest.Config) {
 // newWiring returns the wiring for the manager of the control cluster and for the target cluster. target is nil when the control
 // cluster is also the target cluster. w is the observer; it is nil outside of observe mode. In observe mode the decisions are
 // served over HTTP, and the node groups refuse increases, because no controller would create the Machines.
-func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring, error) {
-	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
+func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) wiring {
+	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w, pages: newPages()}
 	if w != nil {
-		if err := mgr.AddMetricsServerExtraHandler("/observe", w); err != nil {
-			return wiring{}, fmt.Errorf("adding the page /observe: %w", err)
-		}
+		out.pages.Handle("/observe", w)
 		out.controllers, out.groups = observing(out.controllers, w, nil), observing(out.groups, w, errObserving)
 	}
 	switch {
@@ -96,7 +95,7 @@ func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring
 	default:
 		out.target = observedTarget{boundedTarget{target}, observedClient{target.GetClient(), w, nil}}
 	}
-	return out, nil
+	return out
 }
 
 // cloud returns c itself, or a read-only wrapper in observe mode.

@@ -23,7 +23,6 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/test/kube"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -79,14 +78,8 @@ func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[
 	o.grpcAddress, o.grpcInsecure = "unix://"+filepath.Join(t.TempDir(), "grpc"), true
 	must(t, listener.Close())
 	must(t, o.validate())
-	credentials := openstackclient.CredentialsFromEnvironment(func(name string) string {
-		for _, variable := range cloud.Environment() {
-			if value, ok := strings.CutPrefix(variable, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	})
+	credentials, err := credentialsFrom(o, cloud.Environment())
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, o, credentials) }()

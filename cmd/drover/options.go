@@ -90,7 +90,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.clusterID, "cluster-id", o.clusterID, "name of the cluster on its cloud resources; empty: the UID of the namespace kube-system. Written once; a change is refused")
 	f.BoolVar(&o.leader, "leader-elect", o.leader, "take a lease before controllers run; every replica serves gRPC all the same")
 	f.BoolVar(&o.observe, "observe", o.observe, "read and decide everything, and write nothing, neither to Kubernetes nor to the cloud: decisions are logged, and served as JSON under /observe beside the metrics. No lease is taken")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 and more details")
+	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 to 7 more details. Higher levels are the same as 7: client-go would log the bodies of Secrets")
 
 	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
 	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
@@ -110,8 +110,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.caBundle, "cloud-ca", o.caBundle, "CA bundle for the cloud's endpoints (PEM file); empty: the system's")
 
 	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node has until it can take pods; empty: none")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets; 0: they are not evicted, and the server goes at once")
-	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from the server's creation")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long the drain of a Machine's node may last, counted while drover may act: pods are evicted under their disruption budgets; 0: they are not evicted, and the server is deleted at once")
+	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from when drover first sees it")
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time. A call to the cloud occupies its worker until it is answered (1 to 2 s in many clouds), so fewer workers than the cloud takes calls at a time slow drover down; Machines that wait for their turn occupy none")
 	o.machines.addFlags(f)
@@ -174,9 +174,13 @@ func (o *options) addresses() error {
 
 // serving returns the options of the gRPC server that the flags set.
 func (o *options) serving() autoscale.Options {
+	gpuLabel := ""
+	if o.groups.gpuLabel != "" {
+		gpuLabel = v1alpha1.LabelGPU
+	}
 	return autoscale.Options{
 		Address: o.grpcAddress, Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
-		SelfSigned: o.certs.selfSigned, Insecure: o.grpcInsecure, Reflection: o.grpcReflection, GPULabel: o.groups.gpuLabel, GPUTypes: o.groups.gpuTypes,
+		SelfSigned: o.certs.selfSigned, Insecure: o.grpcInsecure, Reflection: o.grpcReflection, GPULabel: gpuLabel, GPUTypes: o.groups.gpuTypes,
 	}
 }
 

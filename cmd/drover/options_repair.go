@@ -16,6 +16,7 @@ import (
 // repairOptions are the flags for the replacement of unhealthy Machines.
 type repairOptions struct {
 	timeout        time.Duration
+	startTimeout   time.Duration
 	nodeConditions []string
 	maxReplacing   string
 	maxUnhealthy   string
@@ -23,13 +24,14 @@ type repairOptions struct {
 
 func defaultRepair() repairOptions {
 	return repairOptions{
-		timeout: 10 * time.Minute, maxReplacing: "1", maxUnhealthy: "40%",
-		nodeConditions: []string{"KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"},
+		timeout: 10 * time.Minute, startTimeout: 30 * time.Minute, maxReplacing: "1", maxUnhealthy: "40%",
+		nodeConditions: []string{"KernelDeadlock", "ReadonlyFilesystem", "NetworkUnavailable"},
 	}
 }
 
 func (o *repairOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "health-timeout", o.timeout, "how long the node of a Machine may be not Ready, missing, or have one of --health-node-conditions, before the Machine is replaced; 0: without a limit")
+	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "how long a node that has registered may take to become Ready and complete its first start, before its Machine counts as unhealthy and is replaced; 0: without a limit")
 	f.StringSliceVar(&o.nodeConditions, "health-node-conditions", o.nodeConditions, "conditions of a node, beside Ready, that make it unhealthy unless they are False or absent")
 	f.StringVar(&o.maxReplacing, "health-max-replacing", o.maxReplacing, "how many unhealthy Machines of a MachineDeployment, or of a MachineSet without one, are replaced at once: a number, or a percentage of its size, rounded up; at least one")
 	f.StringVar(&o.maxUnhealthy, "health-max-unhealthy", o.maxUnhealthy, "share of the Machines of a MachineDeployment, of a zone and of the cluster that may be unhealthy: while more are, none there is replaced. Rounded down; fewer than three Machines have no share")
@@ -39,6 +41,9 @@ func (o *repairOptions) validate() error {
 	var errs []error
 	if o.timeout < 0 {
 		errs = append(errs, fmt.Errorf("--health-timeout %v is negative", o.timeout))
+	}
+	if o.startTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--start-timeout %v is negative", o.startTimeout))
 	}
 	for _, name := range o.nodeConditions {
 		errs = append(errs, checkKey("--health-node-conditions", "the type of a condition", name))

@@ -68,6 +68,13 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 			o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready", "a=b:NoSchedule"}
 		}, `--other-startup-taints "a=b:NoSchedule"`},
 		{"accepts the key of a taint in --other-startup-taints (F-47)", func(o *options) { o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready"} }, ""},
+		{"refuses a label in --allowed-node-labels that is not reserved (F-89)", func(o *options) { o.machines.allowedNodeLabels = []string{"node-role.kubernetes.io/worker"} }, `--allowed-node-labels "node-role.kubernetes.io/worker" is not a reserved label`},
+		{"refuses an invalid key in --allowed-node-labels (F-89)", func(o *options) {
+			o.machines.allowedNodeLabels = []string{"node-restriction.kubernetes.io/tier=high"}
+		}, `--allowed-node-labels "node-restriction.kubernetes.io/tier=high" is not the key of a label`},
+		{"accepts reserved labels in --allowed-node-labels (F-89)", func(o *options) {
+			o.machines.allowedNodeLabels = []string{"node-role.kubernetes.io/control-plane", "node-restriction.kubernetes.io/tier"}
+		}, ""},
 		{"refuses a negative health timeout", func(o *options) { o.repair.timeout = -time.Second }, "--health-timeout -1s"},
 		{"accepts a health timeout of 0, which switches the health check off (MCM-50)", func(o *options) { o.repair.timeout = 0 }, ""},
 		{"refuses an invalid type of a Node condition in --health-node-conditions", func(o *options) { o.repair.nodeConditions = []string{"Kernel Deadlock"} }, `--health-node-conditions "Kernel Deadlock" is not the type of a condition`},
@@ -90,6 +97,7 @@ func TestDroverValidatesItsFlags(t *testing.T) {
 		{"refuses an invalid cluster domain", func(o *options) { o.nodes.clusterDomain = "a b" }, `--cluster-domain "a b"`},
 		{"refuses an IP range of Services without a prefix length (F-2)", func(o *options) { o.nodes.serviceCIDRs = []string{"10.96.0.0/16", "10.97.0.0"} }, `--service-cidrs "10.97.0.0" is not an address range`},
 		{"refuses an invalid label selector for node groups", func(o *options) { o.groups.selector = "a=b=c" }, "--selector: "},
+		{"refuses a negative --start-timeout (F-71)", func(o *options) { o.repair.startTimeout = -time.Second }, "--start-timeout -1s is negative"},
 		{"refuses a negative --restart-guard", func(o *options) { o.groups.restartGuard = -time.Second }, "--restart-guard -1s"},
 		{"refuses a --kernel-memory-percent of 100", func(o *options) { o.groups.kernelMemory = 100 }, "--kernel-memory-percent 100"},
 		{"names both flags in one error when two flags are invalid", func(o *options) { o.workers, o.joinTimeout = 0, 0 }, "--join-timeout 0s is not positive\n--workers 0"},

@@ -20,7 +20,7 @@ func addRepair(w wiring, o *options, provider cloud.Provider) error {
 		return err
 	}
 	settings := verdict.Settings{
-		Timeout: o.repair.timeout, MaxReplacing: intstr.Parse(o.repair.maxReplacing), MaxUnhealthy: percent, Join: o.joinTimeout,
+		Timeout: o.repair.timeout, StartTimeout: o.repair.startTimeout, MaxReplacing: intstr.Parse(o.repair.maxReplacing), MaxUnhealthy: percent, Join: o.joinTimeout,
 	}
 	for _, name := range o.repair.nodeConditions {
 		settings.Conditions = append(settings.Conditions, corev1.NodeConditionType(name))

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/handover"
 	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
@@ -67,6 +68,9 @@ type surroundings struct {
 
 // serve connects all parts of drover, and serves until ctx ends.
 func serve(ctx context.Context, o *options, around surroundings) error {
+	refusals := handover.NewRefusals()
+	around.cluster = rest.CopyConfig(around.cluster)
+	around.cluster.Wrap(refusals.Watch)
 	w, id, err := connect(ctx, o, around)
 	if err != nil {
 		return err
@@ -83,15 +87,15 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease.waiting())); err != nil {
+	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w, o, registry, around.local)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addHealth(mgr, w.target, server), addTrimmer(mgr, around), metrics.Registry.Register(version.Metric())); err != nil {
-		return fmt.Errorf("adding health checks, the trimming of memory and the metric of the build: %w", err)
+	if err := errors.Join(addHealth(mgr, server, o.healthAddress), addPages(mgr, o, w.pages), addTrimmer(mgr, around), metrics.Registry.Register(version.Metric())); err != nil {
+		return fmt.Errorf("adding health checks, pages, the trimming of memory and the metric of the build: %w", err)
 	}
 	ctrl.Log.Info("Starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
 	if err := stopInTime(ctx, mgr.Start); err != nil {
@@ -118,16 +122,16 @@ func connect(ctx context.Context, o *options, around surroundings) (wiring, stri
 	if err != nil {
 		return wiring{}, "", err
 	}
-	if err := watchEarly(ctx, mgr); err != nil {
-		return wiring{}, "", err
-	}
-	target, err := addTarget(ctx, mgr, o, observer)
+	target, err := addTarget(mgr, o, observer)
 	if err != nil {
 		return wiring{}, "", err
 	}
-	w, err := newWiring(mgr, target, observer)
+	w := newWiring(mgr, target, observer)
+	if err := errors.Join(watchEarly(ctx, mgr.GetCache(), controlKinds), watchEarly(ctx, w.target.GetCache(), targetObjects())); err != nil {
+		return wiring{}, "", err
+	}
 	w.lease = lock
-	return w, id, err
+	return w, id, nil
 }
 
 // newOpenStack makes the OpenStack cloud.
@@ -166,9 +170,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 		return fmt.Errorf("adding the guard of approvals: %w", err)
 	}
 	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing})
-	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
-		return fmt.Errorf("adding the page of plans: %w", err)
-	}
+	w.pages.Handle("/plans", deployments)
 	keeper, err := kinds.New(kinds.Options{Reader: mgr.GetAPIReader(), Clock: now, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
@@ -187,7 +189,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: registry, Network: o.nodes.network(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
 			Control: mgr, Target: w.target, Cloud: registry, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
-			KernelMemory: &o.groups.kernelMemory, GPUResource: corev1.ResourceName(o.groups.gpuResource),
+			AllowedNodeLabels: o.machines.allowedNodeLabels, KernelMemory: &o.groups.kernelMemory, GPUResource: corev1.ResourceName(o.groups.gpuResource), GPULabel: o.groups.gpuLabel,
 		}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/autoscale"
-	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/test/day"
 )
 
@@ -40,6 +39,20 @@ func TestDroverRunsForASimulatedDay(t *testing.T) {
 	if !ownProcess(t) {
 		return
 	}
+	playDay(t, day.Play)
+	t.Run("after the day, all metrics in docs/metrics.md are registered, except drover_grpc_certificate_expiry_seconds", testEveryMetricIsRegistered)
+}
+
+// This test simulates a shorter day, in which the cloud and the watches fail while groups grow and shrink (F-59, F-62, F-63, F-65, F-99).
+func TestDroverRunsForADayOfFaults(t *testing.T) {
+	if ownProcess(t) {
+		playDay(t, day.PlayFaults)
+	}
+}
+
+// playDay plays a day with drover in a bubble.
+func playDay(t *testing.T, play func(testing.TB, day.Starter)) {
+	t.Helper()
 	// Rare garbage collections save time: a simulated day makes much garbage and retains little memory.
 	debug.SetGCPercent(800)
 	log := logr.Discard()
@@ -50,8 +63,7 @@ func TestDroverRunsForASimulatedDay(t *testing.T) {
 	}
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	synctest.Test(t, func(t *testing.T) { day.Play(t, playedDrover) })
-	t.Run("after the day, all metrics in docs/metrics.md are registered, except drover_grpc_certificate_expiry_seconds", testEveryMetricIsRegistered)
+	synctest.Test(t, func(t *testing.T) { play(t, playedDrover) })
 }
 
 // unregistered are the metrics that drover does not register with the flags of the simulated day.
@@ -89,16 +101,12 @@ func playedDrover(ctx context.Context, c day.Connections, started func(day.Progr
 	o := defaults()
 	o.namespace, o.metricsAddress, o.healthAddress, o.grpcInsecure, o.grpcAddress = day.Namespace, "0", "0", true, autoscale.DefaultAddress
 	o.leaseRetry = dayRetry
+	credentials, err := credentialsFrom(o, c.Environment)
+	if err != nil {
+		return err
+	}
 	return serve(ctx, o, surroundings{
-		cluster: tuned(c.Kube), transport: c.Cloud, several: true,
-		credentials: client.CredentialsFromEnvironment(func(name string) string {
-			for _, variable := range c.Environment {
-				if value, found := strings.CutPrefix(variable, name+"="); found {
-					return value
-				}
-			}
-			return ""
-		}),
+		cluster: tuned(c.Kube), transport: c.Cloud, several: true, credentials: credentials,
 		local: func(s *autoscale.Server, ready <-chan struct{}) {
 			started(day.Program{Groups: s.Local(), Ready: ready})
 		},

@@ -54,12 +54,12 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	p.until("its lease is too old to make anything", func() bool { return time.Since(stopped) > leaseFresh })
-	// The test takes the lease from the suspended leader, instead of waiting until it expires.
+	// The test takes the lease away from the suspended leader at once. Otherwise it would have to wait until the lease expires.
 	taken := p.handOver()
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
 
-	t.Run("each Machine has one server and one port in the end, and no other server was requested (MC-78, MCM-109)", func(t *testing.T) { p.once(t, n) })
+	t.Run("each Machine has one server and one port in the end, and no other server was requested (MC-78, MCM-109)", func(t *testing.T) { p.checkNothingTwice(t, n) })
 	t.Run("the second replica wrote nothing before it was leader, and no replica called the cloud while there was no leader (MC-78)", func(t *testing.T) {
 		if w := p.wrote("second", time.Time{}, taken); len(w) > 0 {
 			t.Errorf("it wrote %q", w)
@@ -71,7 +71,7 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the second replica calls the cloud within 5 seconds after it became leader (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
+	t.Run("the second replica calls the cloud within 5 seconds after it became leader (CAPI-56)", func(t *testing.T) { p.checkPromptStart(t, taken) })
 }
 
 // handOver takes the lease from its holder. It returns when the other replica has taken the lease.
@@ -84,10 +84,10 @@ func (p *pair) handOver() time.Time {
 	return p.lease().Spec.AcquireTime.Time
 }
 
-// once fails the test unless one server was requested for each Machine, and each server has one port. When the first leader
-// left a port without a server, the port must be deleted before it is created again, because a server whose create request has
-// an unknown outcome may use it (F-21).
-func (p *pair) once(t *testing.T, n int) {
+// checkNothingTwice checks that one server was requested for each of n Machines, and that each server has one port. The first
+// leader may have left a port without a server. The next leader must delete such a port before it creates another one, because
+// the first leader may also have requested a server with it (F-21).
+func (p *pair) checkNothingTwice(t *testing.T, n int) {
 	t.Helper()
 	left := p.cloud.Leftovers()
 	if s := p.accepted("POST /servers"); s != n || len(left.Servers) != n || len(left.Ports) != n {
@@ -98,8 +98,8 @@ func (p *pair) once(t *testing.T, n int) {
 	}
 }
 
-// resumed fails the test unless the new leader called the cloud within five seconds after it took the lease.
-func (p *pair) resumed(t *testing.T, taken time.Time) {
+// checkPromptStart checks that the new leader called the cloud within five seconds after it took the lease.
+func (p *pair) checkPromptStart(t *testing.T, taken time.Time) {
 	t.Helper()
 	for _, c := range p.cloud.Calls() {
 		if c.Time.After(taken) {
@@ -121,7 +121,7 @@ func TestALeaderThatStopsWhileItCreatesServers(t *testing.T) {
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
 	t.Run("the next leader calls the cloud within 5 seconds, and no server is requested twice (CAPI-56)", func(t *testing.T) {
-		p.resumed(t, p.lease().Spec.AcquireTime.Time)
-		p.once(t, n)
+		p.checkPromptStart(t, p.lease().Spec.AcquireTime.Time)
+		p.checkNothingTwice(t, n)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/deploy"
@@ -36,6 +37,10 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(asLogger) != "" {
 		logEverything()
+		return
+	}
+	if url := os.Getenv(asReader); url != "" {
+		readVerbosely(url)
 		return
 	}
 	os.Exit(m.Run())
@@ -81,9 +86,15 @@ func (p *pair) replica(user string, flags ...string) *exec.Cmd {
 // command's Stdout, a *strings.Builder, which may be read once the command has ended.
 func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cmd {
 	p.Helper()
-	dir := p.TempDir()
 	config, err := p.kube.ConfigForUser(user, groups...)
 	must(p.T, err)
+	return p.replicaWith(user, config, flags...)
+}
+
+// replicaWith starts a drover that signs in with the given configuration, like replicaAs. name is for the test's output.
+func (p *pair) replicaWith(name string, config *rest.Config, flags ...string) *exec.Cmd {
+	p.Helper()
+	dir := p.TempDir()
 	file := filepath.Join(dir, "kubeconfig")
 	must(p.T, kube.WriteKubeconfig(file, config))
 	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + file, "--grpc-insecure", "--grpc-address=" + socketAddress(p.T),
@@ -96,7 +107,7 @@ func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cm
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if p.Failed() {
-			p.Logf("%s:\n%s", user, log)
+			p.Logf("%s:\n%s", name, log)
 		}
 	})
 	return cmd

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +20,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/handover"
 	"github.com/drover-project/drover/test/doccommands"
+	"github.com/drover-project/drover/test/machinecontroller"
 )
 
 // This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page. Between the
@@ -32,8 +37,10 @@ func TestTheCommandsOfTheMigrationPageWork(t *testing.T) {
 	stopped := l.rival()
 	foretold, err := s.Try(t.Context(), "docs/migrate-from-machine-controller.md#adopt")
 	for _, want := range []string{
-		"machine-controller runs", "refuses every write of machines, machinedeployments", "kubectl delete mutatingwebhookconfiguration machine-controller.kubermatic.io",
-		"Machines: 7 deleted, 2 made, 5 waits, 86 kept", "MachineDeployments: 4 kept",
+		"machine-controller runs", "refuses every write of machines", "refuses every write of machinedeployments",
+		"kubectl delete mutatingwebhookconfiguration " + machinecontroller.WebhookName,
+		"may not get secrets cloud-init-settings/managed-kube-system-bootstrap-config, which a new Machine of kube-system/managed",
+		"Machines: 7 deleted, 2 made, 5 waits, 86 kept", "MachineDeployments: 1 refused, 5 kept", "a new Machine would get no server: spec.versions.kubelet 1.33.4",
 	} {
 		if !strings.Contains(foretold, want) {
 			t.Errorf("the dry run does not say %q:\n%s", want, foretold)
@@ -42,11 +49,18 @@ func TestTheCommandsOfTheMigrationPageWork(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "exit status 1") {
 		t.Errorf("the dry run ends with %v, want exit code 1, since Machines are being deleted", err)
 	}
+	if text := s.Run(t, "docs/migrate-from-machine-controller.md#hosts"); text != "" {
+		t.Errorf("pods are spread over physical hosts: %s", text)
+	}
 	s.Run(t, "docs/install.md#mine")
 	s.Run(t, "docs/migrate-from-machine-controller.md#install")
 	if n := l.replicas("drover", "drover"); n != 0 {
 		t.Errorf("%d replicas of drover are wanted before it is started", n)
 	}
+	if text, _ := s.Try(t.Context(), "docs/migrate-from-machine-controller.md#adopt"); strings.Contains(text, "may not get") || strings.Contains(text, "lacks") {
+		t.Errorf("after step 1 the dry run still lists missing rights:\n%s", text)
+	}
+	l.user, l.groups = "system:serviceaccount:drover:drover", []string{"system:serviceaccounts", "system:serviceaccounts:drover", "system:authenticated"}
 	s.Run(t, "docs/migrate-from-machine-controller.md#start")
 	drover := l.starts()
 	l.until("drover stands by", func() bool {
@@ -57,10 +71,23 @@ func TestTheCommandsOfTheMigrationPageWork(t *testing.T) {
 	}
 	s.Run(t, "docs/migrate-from-machine-controller.md#stop")
 	stopped()
-	l.gone(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "machine-controller.kubermatic.io"}})
+	l.gone(machinecontroller.Webhook())
 	l.until("93 Machines are left, and those with a Node run", func() bool {
 		text := s.Run(t, "docs/migrate-from-machine-controller.md#check")
 		return strings.HasPrefix(text, "drover/drover\n") && len(l.look().machines) == 93
+	})
+	l.refused()
+	s.Run(t, "docs/migrate-from-machine-controller.md#stop")
+	l.until("the Machine that was deleted has been replaced", func() bool { return len(l.deleting()) == 0 && len(l.look().machines) == 93 })
+	l.kubectl("-n", metav1.NamespaceSystem, "scale", "machinedeployment", "managed", "--replicas=3")
+	l.until("a new Machine of operating-system-manager's deployment has a server", func() bool {
+		made := 0
+		for _, m := range l.look().machines {
+			if strings.HasPrefix(m.Name, "managed-") && m.Spec.ProviderID != nil {
+				made++
+			}
+		}
+		return made == 3
 	})
 	s.Run(t, "docs/migrate-from-machine-controller.md#tidy")
 	s.Run(t, "docs/migrate-from-machine-controller.md#autoscaler")
@@ -76,9 +103,24 @@ func TestTheCommandsOfTheMigrationPageWork(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(s.Dir, "machine-controller-crds.yaml"), open, 0o600))
 	s.Run(t, "docs/migrate-from-machine-controller.md#crds")
+	s.Run(t, "docs/migrate-from-machine-controller.md#owners")
+	for _, m := range l.look().machines {
+		node := &corev1.Node{}
+		if m.Status.NodeRef == nil || l.client.Get(t.Context(), client.ObjectKey{Name: m.Status.NodeRef.Name}, node) != nil {
+			continue
+		}
+		if node.Labels[v1alpha1.LabelOwnedBy] != string(m.UID) {
+			t.Errorf("node %s has the labels %v on the way back", node.Name, node.Labels)
+		}
+	}
 	s.Run(t, "docs/migrate-from-machine-controller.md#restart")
 	if a, b := l.replicas("drover", "drover"), l.replicas(metav1.NamespaceSystem, "machine-controller"); a != 0 || b != 1 {
 		t.Errorf("in the end %d replicas of drover and %d of machine-controller are wanted", a, b)
+	}
+	restored := &admissionv1.MutatingWebhookConfiguration{}
+	must(t, l.client.Get(t.Context(), client.ObjectKeyFromObject(machinecontroller.Webhook()), restored))
+	if n := len(restored.Webhooks); n != 2 {
+		t.Errorf("the webhook configuration has %d webhooks on the way back, want 2", n)
 	}
 	defer l.rival()()
 	var lease coordinationv1.Lease
@@ -98,17 +140,37 @@ func (l *legacy) predecessor() {
 		d.Spec.Template.Labels, d.Spec.Template.Spec.Containers = labels, []corev1.Container{{Name: "c", Image: "example.invalid/c"}}
 		must(l.T, l.client.Create(l.Context(), d))
 	}
-	w := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "machine-controller.kubermatic.io"}}
-	w.Webhooks = []admissionv1.MutatingWebhook{{
-		Name: "all.machine-controller.kubermatic.io", SideEffects: ptr.To(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-		FailurePolicy: ptr.To(admissionv1.Fail),
-		ClientConfig:  admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: metav1.NamespaceSystem, Name: "machine-controller-webhook"}},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-			Rule:       admissionv1.Rule{APIGroups: []string{"cluster.k8s.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"machines", "machinedeployments"}},
-		}},
-	}}
-	must(l.T, l.client.Create(l.Context(), w))
+	must(l.T, l.client.Create(l.Context(), machinecontroller.Webhook()))
+}
+
+// refused creates machine-controller's webhook again, so that the API server refuses drover's writes, and deletes a Machine. It waits until an
+// Event names the webhook, and fails the test when that takes as long as the wait between two regular checks.
+func (l *legacy) refused() {
+	l.Helper()
+	must(l.T, l.client.Create(l.Context(), machinecontroller.Webhook()))
+	l.kubectl("-n", metav1.NamespaceSystem, "delete", "machines.cluster.k8s.io", "managed-584598b977-01", "--wait=false")
+	begun := time.Now()
+	l.until("an Event names the webhook that does not answer (F-103)", func() bool {
+		var all corev1.EventList
+		must(l.T, l.client.List(l.Context(), &all))
+		return slices.ContainsFunc(all.Items, func(e corev1.Event) bool {
+			return e.Reason == handover.ReasonDeadWebhook && e.InvolvedObject.Name == machinecontroller.WebhookName
+		})
+	})
+	if took := time.Since(begun); took > 30*time.Second {
+		l.Errorf("the Event came after %s", took)
+	}
+}
+
+// deleting returns the names of the Machines that are being deleted.
+func (l *legacy) deleting() (names []string) {
+	l.Helper()
+	for _, m := range l.look().machines {
+		if m.DeletionTimestamp != nil {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // path returns a directory that contains a program named drover.

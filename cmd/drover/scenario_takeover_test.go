@@ -45,13 +45,13 @@ func TestDroverTakesOverFromMachineController(t *testing.T) {
 	drover := l.starts()
 	t.Run("drover does nothing while machine-controller renews its lease (MC-78)", func(t *testing.T) { on(t).idle(begun) })
 	stopped()
-	t.Run("drover takes over without a rollout, a duplicate server or a lost Machine (CAPI-54)", func(t *testing.T) { on(t).taken(was) })
+	t.Run("drover takes over without a rollout, a duplicate server, a lost Machine or a warning (CAPI-54, F-105)", func(t *testing.T) { on(t).taken(was) })
 	t.Run("an Event reports that the server of a Machine belongs to another Machine (F-1, F-3)", func(t *testing.T) { on(t).named() })
 	now := l.look()
 	made, deleted := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}")
 	drover()
 	t.Run("machine-controller takes over again with its old CRDs, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
-	t.Run("drover takes over for the second time, and no Machine, set or server changes (CAPI-54)", func(t *testing.T) { on(t).again(now) })
+	t.Run("drover takes over for the second time, no Machine, set or server changes, and each Machine has one condition Ready (CAPI-54, F-104)", func(t *testing.T) { on(t).again(now) })
 	if m, d := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}"); m != made || d != deleted {
 		t.Errorf("on the way back and forth %d servers were made and %d deleted", m-made, d-deleted)
 	}
@@ -81,7 +81,7 @@ func (l *legacy) foretold(was inventory) {
 	}
 	want := map[string]int{
 		"Machine kept": 85, "Machine made": 2, "Machine waits": 5, "Machine deleted": 7, "Machine left alone": 1,
-		"MachineDeployment kept": 4, "MachineSet kept": 5,
+		"MachineDeployment kept": 5, "MachineDeployment refused": 1, "MachineSet kept": 7,
 	}
 	if !maps.Equal(counts, want) || code != exitDisruptive {
 		l.Errorf("the exit code is %d, and the report counts\n%v, want\n%v\n%+v", code, counts, want, report)
@@ -96,7 +96,7 @@ func (l *legacy) foretold(was inventory) {
 		}
 	}
 	for _, e := range report.Entries {
-		if e.Outcome == adoption.Left && e.Name != l.foreign {
+		if e.Outcome == adoption.Left && e.Name != l.foreign || e.Outcome == adoption.Refused && !strings.Contains(e.Why, "1.33.4") {
 			l.Errorf("%+v", e)
 		}
 	}
@@ -177,6 +177,11 @@ func (l *legacy) taken(was inventory) {
 	for _, m := range was.machines {
 		l.same(&m, was, now)
 	}
+	for _, m := range now.machines {
+		if c := m.Condition(v1alpha1.ConditionWarnings); c.Status == corev1.ConditionTrue {
+			l.Errorf("Machine %s has a warning: %s", m.Name, c.Message)
+		}
+	}
 	if ports, ips := len(now.ports), len(now.ips); ports != 93 || ips != 38 {
 		l.Errorf("there are %d ports and %d floating IPs; want 93 and 38", ports, ips)
 	}
@@ -225,15 +230,49 @@ func (l *legacy) named() {
 	})
 }
 
+// unready makes one Machine not Ready, as if drover had been stopped before it saw that the Machine's Node is Ready again.
+func (l *legacy) unready() {
+	l.Helper()
+	for _, m := range l.look().machines {
+		if c := m.Condition(v1alpha1.ConditionReady); c.Status == corev1.ConditionTrue && m.Status.NodeRef != nil {
+			c.Status, c.Reason = corev1.ConditionFalse, "NodeNotReady"
+			must(l.T, l.client.Update(l.Context(), &m))
+			return
+		}
+	}
+	l.Fatal("no Machine is Ready")
+}
+
+// twofold returns the names of the Machines with more than one condition Ready.
+func (l *legacy) twofold() (names []string) {
+	l.Helper()
+	for _, m := range l.look().machines {
+		n := 0
+		for _, c := range m.Status.Conditions {
+			if c.Type == v1alpha1.ConditionReady {
+				n++
+			}
+		}
+		if n > 1 {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
 // back runs machine-controller for a while with its own CRDs, and fails the test when this changes the inventory.
 func (l *legacy) back(was inventory) {
 	l.openKinds()
+	l.unready()
 	ctx, cancel := context.WithTimeout(l.Context(), 5*time.Second)
 	defer cancel()
 	predecessor := machinecontroller.New(l.client, metav1.NamespaceSystem)
 	predecessor.Run(ctx)
 	for _, err := range predecessor.Errors() {
 		l.Errorf("machine-controller was refused something: %v", err)
+	}
+	if len(l.twofold()) == 0 {
+		l.Error("machine-controller has appended no second condition Ready")
 	}
 	l.kept(was)
 }
@@ -247,13 +286,13 @@ func (l *legacy) again(was inventory) {
 		must(l.T, l.client.Get(l.Context(), client.ObjectKey{Namespace: "drover", Name: leaseName}, &lease))
 		return lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) < leaseRetry && *lease.Spec.HolderIdentity != ""
 	})
-	l.until("every Machine that has a Node is Ready again", func() bool {
+	l.until("every Machine that has a Node is Ready again, with one condition Ready", func() bool {
 		for _, m := range l.look().machines {
 			if m.Status.NodeRef != nil && (m.Status.Phase == nil || *m.Status.Phase != v1alpha1.PhaseRunning) && m.Name != l.foreign {
 				return false
 			}
 		}
-		return true
+		return len(l.twofold()) == 0
 	})
 	l.kept(was)
 	report, code := l.foresees()

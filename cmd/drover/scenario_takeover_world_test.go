@@ -57,6 +57,9 @@ type legacy struct {
 	past *machinecontroller.Past
 	// foreign is the name of the Machine whose server has another Machine's UID.
 	foreign string
+	// user is the name of the user as whom drover runs, and groups are this user's groups.
+	user   string
+	groups []string
 }
 
 // literalSpec is a provider spec of machine-controller that contains its credentials. secretSpec is a provider spec that takes its
@@ -80,6 +83,8 @@ func legacySpec(cloud *sim.Cloud, pool string, credential func(key, value string
 			"flavor": sim.MetaKubeFlavor, "network": sim.MetaKubeNetwork, "floatingIpPool": pool, "tags": map[string]string{"system-cluster": "mmxfcmgjkx"},
 		},
 	})
+	// machine-controller's webhook has stored the document.
+	raw, _ = machinecontroller.Defaulted(raw)
 	return raw
 }
 
@@ -90,7 +95,7 @@ func newLegacy(t *testing.T) *legacy {
 	must(t, cloud.Start(t.Context()))
 	t.Cleanup(cloud.Close)
 	p := newPairAt(t, cloud)
-	l := &legacy{pair: p}
+	l := &legacy{pair: p, user: "drover-test", groups: []string{"system:masters"}}
 	l.kubectl("annotate", "crd", "clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", "machinedeployments.cluster.k8s.io",
 		"machines.cluster.k8s.io", "machinesets.cluster.k8s.io", "drover-project.github.io/allow-deletion=true")
 	l.kubectl("delete", "-k", "../../deploy/crds")
@@ -104,7 +109,9 @@ func newLegacy(t *testing.T) *legacy {
 	must(t, err)
 	l.group("plain", literalSpec(cloud, ""), some{20, joined}, some{10, external}, some{3, nodeless}, some{2, bare}, some{2, nothing}, some{5, going})
 	l.group("floating", secretSpec(cloud, sim.MetaKubePool), some{36, addressed}, some{2, unnoted}, some{2, goingIP})
-	l.group("secret", secretSpec(cloud, ""), some{10, joined})
+	l.group("secret", secretSpec(cloud, ""), some{7, joined})
+	l.groupOf("old", "1.33.4", literalSpec(cloud, ""), some{1, joined})
+	must(t, l.past.Manage(t.Context(), l.group("managed", literalSpec(cloud, ""), some{2, joined}), "#cloud-config\nhostname: <MACHINE_NAME>\n"))
 	l.rolling()
 	return l
 }
@@ -125,7 +132,13 @@ func (l *legacy) openKinds() {
 }
 
 // group creates a deployment with one set.
-func (l *legacy) group(name string, spec json.RawMessage, all ...some) {
+func (l *legacy) group(name string, spec json.RawMessage, all ...some) *machinecontroller.MachineDeployment {
+	l.Helper()
+	return l.groupOf(name, "1.37.1", spec, all...)
+}
+
+// groupOf creates a deployment with one set, whose kubelets have the given version.
+func (l *legacy) groupOf(name, kubelet string, spec json.RawMessage, all ...some) *machinecontroller.MachineDeployment {
 	l.Helper()
 	living := 0
 	for _, s := range all {
@@ -133,12 +146,13 @@ func (l *legacy) group(name string, spec json.RawMessage, all ...some) {
 			living += s.n
 		}
 	}
-	template := machinecontroller.Template(name, "1.37.1", spec)
+	template := machinecontroller.Template(name, kubelet, spec)
 	d, err := l.past.Deployment(l.Context(), name, living, false, template)
 	must(l.T, err)
 	set, err := l.past.Set(l.Context(), d, machinecontroller.SetOptions{Suffix: "584598b977", Revision: 1, Replicas: living, Most: living + 1, Template: template})
 	must(l.T, err)
 	l.machines(set, all...)
+	return d
 }
 
 // rolling creates a deployment whose rollout was paused midway.
@@ -186,7 +200,7 @@ func (l *legacy) machines(set *machinecontroller.MachineSet, all ...some) {
 func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Builder) {
 	l.Helper()
 	dir := l.TempDir()
-	config, err := l.kube.ConfigForUser("drover-test", "system:masters")
+	config, err := l.kube.ConfigForUser(l.user, l.groups...)
 	must(l.T, err)
 	file := filepath.Join(dir, "kubeconfig")
 	must(l.T, kube.WriteKubeconfig(file, config))
@@ -318,4 +332,5 @@ func (l *legacy) eventsOf(reason string) (notes []string) {
 func (l *legacy) ours() {
 	l.Helper()
 	must(l.T, deploy.Apply(l.Context(), l.client))
+	l.kubectl("apply", "--server-side", "-f", "../../deploy/operating-system-manager/references.yaml")
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -44,6 +43,14 @@ var targetKinds = []struct {
 	{&policyv1.PodDisruptionBudget{}, policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace},
 }
 
+// targetObjects returns an object of each of the targetKinds.
+func targetObjects() (all []client.Object) {
+	for _, k := range targetKinds {
+		all = append(all, k.object)
+	}
+	return all
+}
+
 // checkTarget returns an error when the kubeconfig of the target cluster is set and cannot be read.
 func checkTarget(kubeconfig string) error {
 	if kubeconfig == "" {
@@ -64,7 +71,7 @@ type targetCluster struct {
 
 // addTarget adds the target cluster that the flag names to the manager. It returns nil when the flag names none. It returns no
 // error when the target cluster does not answer, but it returns one when the target cluster is too old.
-func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer) (cluster.Cluster, error) {
+func addTarget(mgr manager.Manager, o *options, w *observer) (cluster.Cluster, error) {
 	if o.targetKubeconfig == "" {
 		return nil, nil
 	}
@@ -73,7 +80,7 @@ func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer
 		return nil, err
 	}
 	w.refuseWrites(config)
-	target, err := newTarget(ctx, config)
+	target, err := newTarget(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the clients of the target cluster: %w", err)
 	}
@@ -85,20 +92,13 @@ func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer
 	return target, mgr.Add(target)
 }
 
-// newTarget makes the target cluster and its informers, without sending a request to it.
-func newTarget(ctx context.Context, config *rest.Config) (*targetCluster, error) {
+// newTarget makes the target cluster, without sending a request to it.
+func newTarget(config *rest.Config) (*targetCluster, error) {
 	made, err := cluster.New(config, func(o *cluster.Options) {
 		o.Scheme, o.Cache, o.Client, o.MapperProvider = knownKinds(), cacheOptions(), clientOptions(), newTargetMapper
 	})
 	if err != nil {
 		return nil, err
-	}
-	// A controller of a new leader fails when it makes an informer that does not sync. Therefore the informers are made here, so
-	// that they are synced before this replica can lead.
-	for _, k := range targetKinds {
-		if _, err := made.GetCache().GetInformer(ctx, k.object, cache.BlockUntilSynced(false)); err != nil {
-			return nil, fmt.Errorf("watching %T: %w", k.object, err)
-		}
 	}
 	short := rest.CopyConfig(config)
 	short.Timeout = targetTimeout

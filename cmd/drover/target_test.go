@@ -34,7 +34,7 @@ func TestATargetClusterThatIsTooOldIsRefused(t *testing.T) {
 	o := served()
 	o.targetKubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, kube.WriteKubeconfig(o.targetKubeconfig, &rest.Config{Host: server.URL}))
-	_, err := addTarget(t.Context(), nil, o, nil)
+	_, err := addTarget(nil, o, nil)
 	if err == nil || !strings.Contains(err.Error(), "--target-kubeconfig: the API server is Kubernetes v1.29.14; drover needs 1.30.0 or newer") {
 		t.Errorf("got %v", err)
 	}
@@ -59,7 +59,7 @@ func TestDroverWaitsForTheTargetCluster(t *testing.T) {
 	t.Run("drover waits until the target cluster answers with a supported version", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &laterVersion{}
-			c, err := newTarget(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"})
+			c, err := newTarget(&rest.Config{Host: "https://127.0.0.1:1"})
 			must(t, err)
 			c.server, c.clock = server, clock.RealClock{}
 			if !c.await(t.Context()) || server.asked != 3 {
@@ -70,7 +70,7 @@ func TestDroverWaitsForTheTargetCluster(t *testing.T) {
 	t.Run("the wait for the target cluster ends when drover stops", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		c, err := newTarget(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"})
+		c, err := newTarget(&rest.Config{Host: "https://127.0.0.1:1"})
 		must(t, err)
 		if c.await(ctx) {
 			t.Error("it counts as there")
@@ -115,34 +115,29 @@ type controlOnly struct {
 func (m controlOnly) GetClient() client.Client { return m.control.GetClient() }
 func (m controlOnly) GetCache() cache.Cache    { return m.control.GetCache() }
 
-func (m controlOnly) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }
-
 func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
-	control, err := newTarget(t.Context(), config)
+	control, err := newTarget(config)
 	must(t, err)
-	target, err := newTarget(t.Context(), config)
+	target, err := newTarget(config)
 	must(t, err)
 	mgr := controlOnly{control: control}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	t.Run("without a separate target cluster, drover reads the Nodes from the control cluster", func(t *testing.T) {
-		w, err := newWiring(mgr, nil, nil)
-		must(t, err)
+		w := newWiring(mgr, nil, nil)
 		if w.target != cluster.Cluster(w.controllers) {
 			t.Error("they are in another one")
 		}
 	})
 	t.Run("with a separate target cluster, drover reads the Nodes from the target cluster", func(t *testing.T) {
-		w, err := newWiring(mgr, target, nil)
-		must(t, err)
+		w := newWiring(mgr, target, nil)
 		if w.target.GetCache() != target.GetCache() || w.controllers.GetCache() != mgr.GetCache() {
 			t.Error("a handle is that of the wrong cluster")
 		}
 	})
 	t.Run("in observe mode, drover writes neither to the control cluster nor to the target cluster", func(t *testing.T) {
 		observer := newObserver(&options{observe: true})
-		w, err := newWiring(mgr, target, observer)
-		must(t, err)
+		w := newWiring(mgr, target, observer)
 		must(t, w.controllers.GetClient().Delete(t.Context(), node))
 		must(t, w.target.GetClient().Delete(t.Context(), node))
 		if len(observer.decisions) != 1 || observer.decisions[0].Count != 2 {

@@ -36,6 +36,7 @@ func sources() []source {
 		{"policies/*.yaml", "chart/drover/templates/policies", unchanged},
 		{"rbac/*.yaml", "chart/drover/templates/rbac", roles},
 		{"machine-controller/*.yaml", "chart/drover/templates/machine-controller", beside},
+		{"operating-system-manager/*.yaml", "chart/drover/templates/operating-system-manager", managed},
 		{"cluster-autoscaler/rbac.yaml", "chart/drover/templates/cluster-autoscaler", autoscaler},
 		{"cluster-autoscaler/flags", "chart/drover/files/cluster-autoscaler", unchanged},
 	}

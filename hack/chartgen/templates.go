@@ -92,6 +92,19 @@ func beside(manifest string) (string, error) {
 	return "{{- if .Values.machineController.installed }}\n" + manifest + "{{- end }}\n", nil
 }
 
+// managed returns the template of a RoleBinding for user data of operating-system-manager. The chart leaves it out when the values name its
+// namespace among those with Machines, because the RoleBinding for these has the same name.
+func managed(manifest string) (string, error) {
+	all, err := documents(manifest)
+	if err != nil {
+		return "", err
+	}
+	for i, d := range all {
+		all[i] = d.in("drover", released).when(fmt.Sprintf("if and .Values.operatingSystemManager.installed (not (has %q .Values.machineNamespaces))", d.namespace))
+	}
+	return join(all), nil
+}
+
 // autoscaler returns the template of the autoscaler's roles. It leaves out the ServiceAccount unless the autoscaler has its own
 // pod: in drover's pod the autoscaler runs under drover's ServiceAccount.
 func autoscaler(manifest string) (string, error) {

@@ -68,6 +68,23 @@ func TestTheCRDGeneratorAddsMissingMaxLengthMaxItemsAndMaxProperties(t *testing.
 	}
 }
 
+func TestTheCRDGeneratorMakesRulesAcceptAValueThatHasNotChanged(t *testing.T) {
+	const unchanged = "(oldSelf.hasValue() && oldSelf.value() == self) || (self != '')"
+	for _, row := range []struct{ name, rule, want string }{
+		{"a rule without oldSelf also accepts a value that has not changed (F-122)", `{rule: "self != ''"}`, unchanged},
+		{"a rule that uses oldSelf is not changed", `{rule: "self == oldSelf"}`, "self == oldSelf"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := finished(t, `{type: object, properties: {outer: {type: object, properties: {field: {type: string, x-kubernetes-validations: [`+row.rule+`]}}}}}`)
+			at, _ := dig(got, "outer", "properties", "field")
+			rule := at["x-kubernetes-validations"].([]any)[0].(object)
+			if optional := rule["optionalOldSelf"] == true; rule["rule"] != row.want || optional != (row.want == unchanged) {
+				t.Errorf("it is %v, want %q", rule, row.want)
+			}
+		})
+	}
+}
+
 func TestTheSchemaOfAProviderSpecListsItsFieldsAndAcceptsUnknownFields(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		providerSpec: {type: object, properties: {value: {description: mine, type: object, x-kubernetes-preserve-unknown-fields: true}}},
@@ -91,6 +108,44 @@ func TestTheSchemaOfAProviderSpecListsItsFieldsAndAcceptsUnknownFields(t *testin
 	}
 }
 
+func TestASpecAcceptsNullsAndUnknownFields(t *testing.T) {
+	got := finished(t, `{type: object, properties: {spec: {type: object, properties: {
+		replicas: {type: integer}, paused: {type: boolean}, kind: {type: string, enum: ["", a]},
+		selector: {type: object, properties: {matchLabels: {type: object}}},
+		removals: {type: array, x-kubernetes-list-type: map, items: {type: object, properties: {name: {type: string}}}},
+		versions: {type: object, properties: {kubelet: {type: string}}},
+		taints: {type: array, items: {type: object, properties: {value: {type: string}}}}}}}}`)
+	for _, row := range []struct {
+		what string
+		path []string
+		want any
+	}{
+		{"a spec keeps unknown fields (F-115)", []string{"spec", "x-kubernetes-preserve-unknown-fields"}, true},
+		{"an object in a list of a spec keeps unknown fields (F-115)", []string{"spec", "properties", "taints", "items", "x-kubernetes-preserve-unknown-fields"}, true},
+		{"a field of a spec may be null (F-135)", []string{"spec", "properties", "paused", "nullable"}, true},
+		{"a field of an object in a list may be null (F-135)", []string{"spec", "properties", "taints", "items", "properties", "value", "nullable"}, true},
+		{"the size may not be null, because the scale subresource reads it", []string{"spec", "properties", "replicas", "nullable"}, nil},
+		{"a selector keeps no unknown fields", []string{"spec", "properties", "selector", "x-kubernetes-preserve-unknown-fields"}, nil},
+		{"an entry of a list that is a map keeps no unknown fields", []string{"spec", "properties", "removals", "items", "x-kubernetes-preserve-unknown-fields"}, nil},
+		{"the former field roles is declared (F-115)", []string{"spec", "properties", "roles", "nullable"}, true},
+		{"the former field containerRuntime is declared (F-115)", []string{"spec", "properties", "versions", "properties", "containerRuntime", "nullable"}, true},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			at, _ := dig(got, row.path[:len(row.path)-1]...)
+			if at[row.path[len(row.path)-1]] != row.want {
+				t.Errorf("%v is %v, want %v", row.path, at[row.path[len(row.path)-1]], row.want)
+			}
+		})
+	}
+	t.Run("a rule takes the place of a list of values, which would not allow null (F-135)", func(t *testing.T) {
+		at, _ := dig(got, "spec", "properties", "kind")
+		rules, _ := at["x-kubernetes-validations"].([]any)
+		if len(rules) != 1 || at["enum"] != nil || !strings.HasSuffix(rules[0].(object)["rule"].(string), "(self in ['', 'a'])") {
+			t.Errorf("the field is %v", at)
+		}
+	})
+}
+
 func TestTheCRDGeneratorRefusesInvalidCRDs(t *testing.T) {
 	for name, raw := range map[string]string{
 		"text that is not YAML": "a: b: c", "a document of a kind other than CustomResourceDefinition": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
@@ -110,15 +165,15 @@ func TestTheCRDGeneratorRefusesInvalidCRDs(t *testing.T) {
 
 // Each committed CRD must be in its final form: Finish, which completes the CRDs that controller-gen writes, must not
 // change it. It must limit the size of every string, list and map. In provider documents, that is, in provider specs
-// and provider statuses, it must accept null for every field. It must be small enough for kubectl apply, which stores
-// the whole CRD in an annotation.
+// and provider statuses, it must accept null for every field. Every CEL rule must look at the old value. It must be small enough
+// for kubectl apply, which stores the whole CRD in an annotation.
 func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file)+" equals the output of make generate, and limits the size of every string, list and map", func(t *testing.T) {
+		t.Run(filepath.Base(file)+" equals the output of make generate, limits the size of every string, list and map, and has no rule that an unchanged value can break (F-122)", func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -156,8 +211,9 @@ func TestTheCommittedCRDsEqualTheGeneratedCRDs(t *testing.T) {
 	}
 }
 
-// faults describes the fields of a schema without a limit of their size, and the fields of provider documents that do
-// not accept null. path is the path of the schema in the CRD. inProvider is true inside a provider document.
+// faults describes the fields of a schema without a limit of their size, the fields of provider documents that do not accept
+// null, and the rules that do not look at the old value. path is the path of the schema in the CRD. inProvider is true inside a
+// provider document.
 func faults(path string, schema object, inProvider bool) []string {
 	var found []string
 	missing := func(key string) {
@@ -167,6 +223,12 @@ func faults(path string, schema object, inProvider bool) []string {
 	}
 	if inProvider && schema["nullable"] != true && !strings.HasSuffix(path, "[]") {
 		missing("nullable")
+	}
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	for _, rule := range rules {
+		if text := fmt.Sprint(rule.(object)["rule"]); !strings.Contains(text, "oldSelf") {
+			found = append(found, fmt.Sprintf("%s has a rule without oldSelf: %s", path, text))
+		}
 	}
 	switch schema["type"] {
 	case "string":
@@ -184,7 +246,7 @@ func faults(path string, schema object, inProvider bool) []string {
 	properties, _ := schema["properties"].(object)
 	for name, property := range properties {
 		at := property.(object)
-		document := schema["x-kubernetes-preserve-unknown-fields"] == true
+		document := path == ".providerSpec" || strings.HasSuffix(path, ".providerSpec.value") || strings.HasSuffix(path, ".providerStatus")
 		found = append(found, faults(path+"."+name, at, inProvider || document)...)
 	}
 	return found

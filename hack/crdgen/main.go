@@ -1,7 +1,7 @@
-// Command crdgen completes the CRDs that controller-gen writes. It adds the schema of provider documents, adds bounds
-// that markers cannot set, and adds annotations that keep other tools from deleting the CRDs. Then it writes the CRDs'
-// fields into a page of the documentation. Its arguments are the folder with the CRDs and the page. Running it again
-// changes nothing.
+// Command crdgen completes the CRDs that controller-gen writes. It adds the schema of provider documents, lets specs have nulls and
+// unknown fields, adds bounds that markers cannot set, makes rules accept unchanged values, and adds annotations that keep other tools
+// from deleting the CRDs. Then it writes the CRDs' fields into a page of the documentation. Its arguments are the folder with the CRDs
+// and the page. Running it again changes nothing.
 package main
 
 import (
@@ -86,6 +86,12 @@ func Finish(raw []byte) ([]byte, error) {
 			return nil, fmt.Errorf("decoding: a version without a schema")
 		}
 		if err := declareProviders(schema); err != nil {
+			return nil, err
+		}
+		if spec, ok := dig(schema, "properties", "spec"); ok {
+			openSpec(spec)
+		}
+		if err := forgive(schema); err != nil {
 			return nil, err
 		}
 		bound("", schema)

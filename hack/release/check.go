@@ -24,6 +24,8 @@ type state struct {
 	changelog string
 	// charts holds the versions in each chart, by the chart's folder.
 	charts map[string]chart
+	// bases are the base images of the Dockerfile and of .ko.yaml, each behind the name of its file.
+	bases []string
 }
 
 type chart struct {
@@ -47,6 +49,9 @@ func read(dir string) (state, error) {
 		return state{}, err
 	}
 	s.changelog = string(raw)
+	if s.bases, err = bases(dir); err != nil {
+		return state{}, err
+	}
 	for _, folder := range charts {
 		raw, err := os.ReadFile(filepath.Join(dir, folder, "Chart.yaml"))
 		if err != nil {
@@ -59,6 +64,23 @@ func read(dir string) (state, error) {
 		s.charts[folder] = c
 	}
 	return s, nil
+}
+
+// base matches a line of the Dockerfile or of .ko.yaml with a base image.
+var base = regexp.MustCompile(`(?m)^(?:FROM (?:--\S+ )?|defaultBaseImage: )(\S+)`)
+
+// bases returns the base images, each behind the name of the file that names it.
+func bases(dir string) (found []string, err error) {
+	for _, file := range []string{"Dockerfile", ".ko.yaml"} {
+		raw, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return nil, err
+		}
+		for _, match := range base.FindAllSubmatch(raw, -1) {
+			found = append(found, file+": "+string(match[1]))
+		}
+	}
+	return found, nil
 }
 
 // semantic matches a version without build metadata, because tags of images cannot contain build
@@ -79,6 +101,12 @@ func (s state) problems(version string) []string {
 	}
 	if !strings.Contains(s.changelog, "\n## ["+version+"]") {
 		found = append(found, fmt.Sprintf("CHANGELOG.md has no section ## [%s]: move there what stands under Unreleased", version))
+	}
+	for _, image := range s.bases {
+		if _, digest, _ := strings.Cut(image, "@"); !strings.HasPrefix(digest, "sha256:") {
+			_, name, _ := strings.Cut(image, ": ")
+			found = append(found, fmt.Sprintf("%s has no digest, so another image may be behind its tag tomorrow: append @ and the digest that docker buildx imagetools inspect %s shows", image, name))
+		}
 	}
 	for _, folder := range charts {
 		if c := s.charts[folder]; c.Version != version || c.AppVersion != version {

@@ -13,6 +13,8 @@ func ready(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, "CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n")
+	write(t, dir, "Dockerfile", "FROM --platform=$BUILDPLATFORM golang:1.26@sha256:a AS build\nFROM base:nonroot@sha256:b\n")
+	write(t, dir, ".ko.yaml", "defaultBaseImage: base:nonroot@sha256:b\n")
 	for _, folder := range charts {
 		write(t, dir, folder+"/Chart.yaml", "version: 0.1.0\nappVersion: 0.1.0\n")
 	}
@@ -53,6 +55,16 @@ func TestTheReleaseProgramPrintsTheReleaseCommandsOnlyForAReadyVersion(t *testin
 		{"refuses a version that begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
 		{"refuses to release while a file is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
 		{"refuses a version whose tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},
+		{"refuses to release while the base image of ko has only a tag (F-98)", "0.1.0", func(t *testing.T, dir string) {
+			write(t, dir, ".ko.yaml", "defaultBaseImage: base:nonroot\n")
+			run(t, dir, "add", ".")
+			run(t, dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "--quiet", "--message=y")
+		}, ".ko.yaml: base:nonroot has no digest"},
+		{"refuses to release while the image that builds drover has only a tag (F-98)", "0.1.0", func(t *testing.T, dir string) {
+			write(t, dir, "Dockerfile", "FROM --platform=$BUILDPLATFORM golang:1.26 AS build\nFROM base:nonroot@sha256:b\n")
+			run(t, dir, "add", ".")
+			run(t, dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "--quiet", "--message=y")
+		}, "Dockerfile: golang:1.26 has no digest"},
 	} {
 		t.Run("the release program "+tt.name, func(t *testing.T) {
 			dir := ready(t)
@@ -84,7 +96,11 @@ func TestTheChartsAndTheChangelogHaveTheSameVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.changes, s.tags = "", nil
+	if len(s.bases) != 3 {
+		t.Errorf("the base images are %q, want two of the Dockerfile and one of .ko.yaml", s.bases)
+	}
+	// Their digests are looked up for a release.
+	s.changes, s.tags, s.bases = "", nil, nil
 	if problems := s.problems(s.charts[charts[0]].Version); len(problems) > 0 {
 		t.Errorf("%s", strings.Join(problems, "\n"))
 	}

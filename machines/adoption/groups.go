@@ -2,11 +2,17 @@ package adoption
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/rollout"
 	"github.com/drover-project/drover/machines/set"
 )
@@ -15,6 +21,7 @@ import (
 func OfDeployment(s rollout.Snapshot) Entry {
 	d := s.Deployment
 	e := Entry{Kind: "MachineDeployment", Namespace: d.Namespace, Name: d.Name, Outcome: Kept}
+	e.Warnings = slices.Concat(d.Spec.WithoutEffect(), rollout.ReadOtherwise(d))
 	switch {
 	case d.DeletionTimestamp != nil:
 		e.Outcome, e.Why = Deleted, "it is being deleted already, and its Machines with it"
@@ -39,7 +46,7 @@ func OfDeployment(s rollout.Snapshot) Entry {
 // ofNewSet returns the outcome for a deployment, with an explanation, when the plan creates a set because no set with
 // Machines has the template of the deployment.
 func ofNewSet(s rollout.Snapshot, made *v1alpha1.MachineSet) (Outcome, string) {
-	newest := newestWithMachines(s.Sets)
+	newest := NewestSet(withMachines(s.Sets))
 	if newest == nil {
 		return Made, "it has no Machines: drover creates its first set"
 	}
@@ -47,14 +54,14 @@ func ofNewSet(s rollout.Snapshot, made *v1alpha1.MachineSet) (Outcome, string) {
 	return Rolled, fmt.Sprintf("its template differs from that of set %s: %s", newest.Name, strings.Join(differences, "; "))
 }
 
-// newestWithMachines returns the set with the highest revision among those that have Machines; nil when no set has Machines.
-func newestWithMachines(sets []rollout.SetState) *v1alpha1.MachineSet {
+// NewestSet returns the set with the highest revision; nil when there is no set.
+func NewestSet(sets []rollout.SetState) *v1alpha1.MachineSet {
 	var newest *v1alpha1.MachineSet
 	highest := int64(-1)
 	for _, s := range sets {
 		// A set without a readable revision counts as the oldest.
 		revision, _ := strconv.ParseInt(s.Set.Annotations[v1alpha1.AnnotationRevision], 10, 64)
-		if len(s.Machines) > 0 && revision > highest {
+		if revision > highest {
 			newest, highest = s.Set, revision
 		}
 	}
@@ -78,7 +85,7 @@ func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 		}
 	}
 	all := strings.Join(append(grown, shrunk...), "; ")
-	rolling := len(plan.Rolled) > 0 || withMachines(s.Sets) > 1
+	rolling := len(plan.Rolled) > 0 || len(withMachines(s.Sets)) > 1
 	switch {
 	case all == "" && rolling && plan.Replacing > 0:
 		return Rolled, "a rollout is under way and continues"
@@ -92,19 +99,17 @@ func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 	return Made, all
 }
 
-// withMachines returns how many of the sets have Machines.
-func withMachines(sets []rollout.SetState) (n int) {
-	for _, s := range sets {
-		if len(s.Machines) > 0 {
-			n++
-		}
-	}
-	return n
+// withMachines returns those of the sets that have Machines.
+func withMachines(sets []rollout.SetState) []rollout.SetState {
+	return slices.DeleteFunc(slices.Clone(sets), func(s rollout.SetState) bool { return len(s.Machines) == 0 })
 }
 
 // OfSet predicts what drover would do with a set and the Machines that the set controls.
 func OfSet(s *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) Entry {
 	e := Entry{Kind: "MachineSet", Namespace: s.Namespace, Name: s.Name, Outcome: Kept}
+	if metav1.GetControllerOfNoCopy(s) == nil {
+		e.Warnings = s.Spec.WithoutEffect()
+	}
 	create, remove, err := set.Foresee(s, machines, now)
 	switch {
 	case err != nil:
@@ -119,6 +124,40 @@ func OfSet(s *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) 
 		e.Outcome, e.Why = Made, fmt.Sprintf("it lacks %d Machines", create)
 	}
 	return e
+}
+
+// NextMachine returns the next Machine that drover would create for a set with the given template. The Machine does not exist.
+func NextMachine(s *v1alpha1.MachineSet, template *v1alpha1.MachineTemplateSpec) *v1alpha1.Machine {
+	s = s.DeepCopy()
+	s.Spec.Template = *template
+	m := set.ForeseeMachine(s)
+	m.UID = "next-of-" + s.UID
+	return m
+}
+
+// AddNext adds to the entry of a deployment or set what would happen to its next Machine: f is the forecast for that Machine, and names
+// is the error with which the cloud would refuse the names in its provider spec. A group whose next Machine would get no server is
+// Refused. AddNext returns false when the cloud did not answer.
+func (e *Entry) AddNext(f machine.Forecast, names error) (answered bool) {
+	e.Warnings = append(e.Warnings, f.Warnings...)
+	var why string
+	switch {
+	case f.Step == lifecycle.Fail:
+		why = f.Detail
+	case fault.Is(names, fault.Invalid), fault.Is(names, fault.NotFound), fault.Is(names, fault.Auth):
+		why = fault.Of(names).Message
+	default:
+		// In a dry run the client refuses to create the default security group or the shared server group. That refusal does
+		// not come from the cloud.
+		return names == nil || fault.Of(names).Code == fault.CodeUnsettled
+	}
+	why = "a new Machine would get no server: " + why
+	if e.Outcome == Rolled || e.Outcome == Deleted {
+		e.Why += "; " + why
+		return true
+	}
+	e.Outcome, e.Why = Refused, why
+	return true
 }
 
 // mostNamed limits how many Machines a message names.

@@ -1,6 +1,7 @@
 package adoption
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -85,4 +89,73 @@ func TestTheAdoptionReportPredictsWhatDroverDoesToASet(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheAdoptionReportPredictsWhetherTheNextMachineOfAGroupGetsAServer(t *testing.T) {
+	made := machine.Forecast{Step: lifecycle.MakeUserData}
+	for name, tt := range map[string]struct {
+		before Outcome
+		next   machine.Forecast
+		names  error
+		want   Outcome
+		says   string
+	}{
+		"drover keeps a group whose next Machine would get a server (F-102)":                                  {Kept, made, nil, Kept, ""},
+		"drover keeps a group whose next Machine would wait for its user data (F-102)":                        {Kept, machine.Forecast{Step: lifecycle.Wait, Detail: "Secret s does not exist"}, nil, Kept, ""},
+		"a group is refused when its next Machine would be refused, and the report states the reason (F-102)": {Kept, machine.Forecast{Step: lifecycle.Fail, Detail: "kubelet 1.33.4"}, nil, Refused, "kubelet 1.33.4"},
+		"a group that lacks Machines is refused when they would be refused (F-102)":                           {Made, machine.Forecast{Step: lifecycle.Fail, Detail: "kubelet 1.33.4"}, nil, Refused, "kubelet 1.33.4"},
+		"a group is refused when the cloud lacks a name in its template (F-102)":                              {Kept, made, fault.New(fault.Invalid, fault.CodeFlavorNotFound, "no flavor x"), Refused, "no flavor x"},
+		"a group is not refused because the cloud does not answer (F-102)":                                    {Kept, made, fault.New(fault.Transient, fault.CodeUnknown, "503"), Kept, ""},
+		"a group that is rolled stays so, and the report adds the reason (F-102)":                             {Rolled, machine.Forecast{Step: lifecycle.Fail, Detail: "kubelet 1.33.4"}, nil, Rolled, "a template; a new Machine would get no server: kubelet 1.33.4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := Entry{Outcome: tt.before}
+			if tt.before == Rolled {
+				e.Why = "a template"
+			}
+			if answered := e.AddNext(tt.next, tt.names); answered == fault.Is(tt.names, fault.Transient) {
+				t.Errorf("AddNext() = %t with the error %v", answered, tt.names)
+			}
+			if e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) || (e.Why == "") != (tt.says == "") {
+				t.Errorf("AddNext() changes the entry to %+v, want outcome %s and a reason with %q", e, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+func TestTheAdoptionReportNamesFieldsWithoutEffect(t *testing.T) {
+	warned := func(t *testing.T, e Entry, want ...string) {
+		t.Helper()
+		if !slices.Equal(e.Warnings, want) {
+			t.Errorf("warnings: %q, want %q", e.Warnings, want)
+		}
+		var text strings.Builder
+		if err := (&Report{Entries: []Entry{e}}).WriteText(&text, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if line := "WARNING " + e.Kind + " ns/" + e.Name + ": " + part; !strings.Contains(text.String(), line) {
+				t.Errorf("the text lacks the line %q:\n%s", line, text.String())
+			}
+		}
+	}
+	t.Run("an unknown field, a former field and a name in the template of a deployment (F-115, F-117)", func(t *testing.T) {
+		g := group(func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+			d.Spec.Unknown, d.Spec.Template.Spec.Unknown = []string{"note"}, []string{"roles"}
+			d.Spec.Template.Spec.Metadata.Name = "one"
+		})
+		e := OfDeployment(g)
+		if e.Outcome != Kept {
+			t.Errorf("outcome %s: %s", e.Outcome, e.Why)
+		}
+		warned(t, e, "spec.note: unknown field, which has no effect; remove it", "spec.template.spec.roles: has no effect any more; it may be removed",
+			"spec.template.spec.metadata.name: has no effect, because each Machine has a name of its own; it may be removed")
+	})
+	t.Run("finalizers of machine-controller and of another program on a Machine (F-134)", func(t *testing.T) {
+		m := machineNamed("a")
+		m.Namespace, m.Finalizers = "ns", []string{v1alpha1.FinalizerServer, "kubermatic.io/red-hat-subscription", "example.com/inventory"}
+		warned(t, OfMachine(m, machine.Forecast{Step: lifecycle.Rest, Reason: lifecycle.ReasonJoined}),
+			"metadata.finalizers: kubermatic.io/red-hat-subscription is removed when the Machine has been deleted; what it stands for must be ended by hand",
+			"metadata.finalizers: example.com/inventory keeps the deleted Machine until another program removes it")
+	})
 }

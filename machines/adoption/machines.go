@@ -2,10 +2,14 @@ package adoption
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
@@ -47,6 +51,8 @@ var waits = map[string]row{
 	lifecycle.ReasonGroupBackoff:    {Waits, "it has no server, and no servers can be created for its group at present"},
 	lifecycle.ReasonJoinsFail:       {Waits, "it has no server, and the last servers of its group did not join"},
 	lifecycle.ReasonJoined:          {Kept, ""},
+
+	string(fault.CodeBootstrapPending): {Waits, "it has no server, and its user data does not exist yet"},
 }
 
 // OfMachine predicts what drover would do with a Machine.
@@ -54,6 +60,18 @@ func OfMachine(m *v1alpha1.Machine, f machine.Forecast) Entry {
 	e := Entry{Kind: "Machine", Namespace: m.Namespace, Name: m.Name, Node: f.Node}
 	if f.Server != nil {
 		e.Server = f.Server.ID
+	}
+	if metav1.GetControllerOfNoCopy(m) == nil {
+		e.Warnings = slices.Concat(f.Warnings, m.Spec.WithoutEffect("spec"))
+	}
+	for _, finalizer := range m.Finalizers {
+		switch {
+		case slices.Contains(lifecycle.OwnFinalizers, finalizer):
+		case lifecycle.Removes(finalizer):
+			e.Warnings = append(e.Warnings, fmt.Sprintf("metadata.finalizers: %s is removed when the Machine has been deleted; what it stands for must be ended by hand", finalizer))
+		default:
+			e.Warnings = append(e.Warnings, fmt.Sprintf("metadata.finalizers: %s keeps the deleted Machine until another program removes it", finalizer))
+		}
 	}
 	r := rowOf(m, f)
 	e.Outcome, e.Why = r.outcome, r.why
@@ -83,15 +101,15 @@ func rowOf(m *v1alpha1.Machine, f machine.Forecast) row {
 }
 
 // OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. living is true when the
-// resource's Machine exists. Then OfResource returns false, because the Machine's own entry covers the resource. deletes is true
-// when the orphan collector is configured to delete.
-func OfResource(r cloud.Resource, living, deletes bool) (e Entry, ok bool) {
+// resource's Machine exists. Then OfResource returns false, because the Machine's own entry covers the resource. The outcome is Left: the
+// orphan collector deletes nothing before two of its searches have agreed, and after a take-over its checks usually need a confirmation.
+func OfResource(r cloud.Resource, living bool) (e Entry, ok bool) {
 	if living {
 		return Entry{}, false
 	}
-	e = Entry{Kind: string(r.Kind), Name: r.ID, Outcome: Left, Why: fmt.Sprintf("it was made for Machine %s, which does not exist; it is only reported", r.Machine)}
-	if deletes {
-		e.Outcome, e.Why = Deleted, fmt.Sprintf("it was made for Machine %s, which does not exist: the orphan collector deletes it", r.Machine)
+	e = Entry{
+		Kind: string(r.Kind), Name: r.ID, Outcome: Left,
+		Why: fmt.Sprintf("it was made for Machine %s, which does not exist: the orphan collector reports it, and deletes it only when its checks allow that", r.Machine),
 	}
 	if r.Name != "" {
 		e.Name = r.Name + " (" + r.ID + ")"

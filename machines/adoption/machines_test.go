@@ -52,3 +52,17 @@ func TestTheAdoptionReportPredictsWhatDroverDoesToAMachine(t *testing.T) {
 		})
 	}
 }
+
+func TestTheAdoptionReportLeavesResourcesWithoutAMachineToTheOrphanCollector(t *testing.T) {
+	t.Run("a port that was made for a Machine that does not exist is left alone, because the collector reports it first (F-105)", func(t *testing.T) {
+		e, ok := OfResource(cloud.Resource{Kind: cloud.ResourcePort, ID: "p", Machine: "gone"}, false)
+		if !ok || e.Outcome != Left || !strings.Contains(e.Why, "reports it") {
+			t.Errorf("OfResource() = %+v, %t; want outcome %s", e, ok, Left)
+		}
+	})
+	t.Run("a port of a Machine that exists has no entry of its own", func(t *testing.T) {
+		if e, ok := OfResource(cloud.Resource{Kind: cloud.ResourcePort, ID: "p", Machine: "there"}, true); ok {
+			t.Errorf("OfResource() = %+v, want no entry", e)
+		}
+	})
+}

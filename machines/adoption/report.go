@@ -46,6 +46,9 @@ type Entry struct {
 	// Server is the ID of the server that belongs to a Machine; Node is the name of its Node. Both may be empty.
 	Server string `json:"server,omitempty"`
 	Node   string `json:"node,omitempty"`
+	// Warnings name the fields that drover accepts and that have no effect, or another effect than their author may expect, one sentence each.
+	// A Machine of a set has none: those of its group say the same.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Finding describes a fact about the cluster that an operator should know, or a fault to correct, before drover starts.
@@ -124,6 +127,11 @@ func (r *Report) WriteText(out io.Writer, all bool) error {
 	}
 	for _, e := range shown {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", e.Outcome, e.Kind, strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), cmp.Or(e.Node, "-"), cmp.Or(e.Why, "-"))
+	}
+	for _, e := range r.Entries {
+		for _, text := range e.Warnings {
+			_, _ = fmt.Fprintf(table, "\nWARNING %s %s: %s", e.Kind, strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), text)
+		}
 	}
 	r.writeSummary(table)
 	if err := table.Flush(); err != nil {

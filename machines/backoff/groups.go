@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// probeTimeout is how long one Machine may be the half-open probe before another Machine may become it.
-const probeTimeout = 5 * time.Minute
+// ProbeTimeout is how long one Machine may be the half-open probe before another Machine may become it.
+const ProbeTimeout = 5 * time.Minute
 
 // keepUnused is how long a group stays in memory after its last use. By then its waits have ended, and all other data is in the
 // status of its MachineDeployment, MachineSet or Machine.
@@ -94,6 +94,7 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.groupAt(now, holder)
+	g.backoffs = bounded(g.backoffs, now)
 	p := Permission{JoinsFail: joinsFail(g.joins)}
 	if e := activeFor(g.backoffs, a, quotaRaised); e != nil {
 		p.Backoff = new(*e)
@@ -108,7 +109,7 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 	case probed:
 		p.RetryAt = g.probeEnds
 	default:
-		g.probe, g.probeEnds = a.UID, now.Add(probeTimeout)
+		g.probe, g.probeEnds = a.UID, now.Add(ProbeTimeout)
 		p.Allowed = true
 		return p
 	}

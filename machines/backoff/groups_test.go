@@ -66,7 +66,7 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
-		if a := s.Allow(deployment, one, time.Time{}, at(30+int(probeTimeout.Seconds()))); !a.Allowed {
+		if a := s.Allow(deployment, one, time.Time{}, at(30+int(ProbeTimeout.Seconds()))); !a.Allowed {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -86,6 +86,16 @@ func TestWhichMachinesOfAGroupMayCreateServersAfterFailures(t *testing.T) {
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
+		}
+	})
+	t.Run("a back-off in the group's status whose end was computed with a clock that was ahead lasts no longer than its own wait (F-68)", func(t *testing.T) {
+		s, known := fresh(), deployment.DeepCopy()
+		known.Status.Backoffs = withFailure(nil, small, quota, noon.Add(time.Hour))
+		if a := s.Allow(known, one, time.Time{}, noon); a.Allowed || !a.RetryAt.Equal(at(30)) {
+			t.Errorf("got %+v, want a wait of 30 s", a)
+		}
+		if a := s.Allow(known, one, time.Time{}, at(30)); !a.Allowed {
+			t.Errorf("after the wait: got %+v, want it allowed", a)
 		}
 	})
 	t.Run("drover forgets a group when none of its Machines has wanted a server in the last 50 minutes (F-12)", func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -33,6 +35,17 @@ func withJoin(recent []v1alpha1.JoinOutcome, ok bool, nodes int) []v1alpha1.Join
 func joinsFail(recent []v1alpha1.JoinOutcome) bool {
 	failed := failures(recent)
 	return failed > 0 && 2*failed >= len(recent)
+}
+
+// JoinsFail reports whether at least half of the recent joins of a group have failed: those in the status of its holder, and a number
+// of further failed joins that the status does not hold. nodes is the number of Nodes of the group.
+func JoinsFail(holder metav1.Object, further, nodes int) bool {
+	stored := statusIn(holder)
+	recent := outcomesIn(stored.RecentJoins, stored.JoinOutcomes)
+	for range min(further, maxJoins) {
+		recent = withJoin(recent, false, nodes)
+	}
+	return joinsFail(recent)
 }
 
 func failures(recent []v1alpha1.JoinOutcome) (n int) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -11,21 +12,103 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAFailureOfAMachineIsRememberedUntilTheMachinesStatusShowsIt(t *testing.T) {
-	b := NewMachines()
+// machineOf returns a Machine with the given UID.
+func machineOf(uid types.UID) *v1alpha1.Machine {
 	m := &v1alpha1.Machine{}
-	m.UID = "u"
-	if got := b.Unwritten(m); got != nil {
-		t.Errorf("Unwritten() before any failure = %v, want nil", got)
+	m.UID = uid
+	return m
+}
+
+func TestTheLastFailureOfAMachineIsKnownUntilAnAttemptSucceeds(t *testing.T) {
+	b, m, now := NewMachines(), machineOf("u"), time.Unix(1000, 0)
+	if got := b.Last(m, now); got != nil {
+		t.Errorf("Last() before any failure = %v, want nil", got)
 	}
 	failure := fault.New(fault.Invalid, fault.CodeFlavorNotFound, "no such flavor")
-	b.Failed(m.UID, failure, time.Unix(0, 0))
-	if got := b.Unwritten(m); got != failure {
-		t.Errorf("Unwritten() while the status shows nothing = %v, want the failure", got)
+	b.Failed(m, failure, now)
+	if got := b.Last(m, now); got != failure {
+		t.Errorf("Last() after a failure = %v, want the failure", got)
 	}
-	m.Status.ErrorReason = ptr.To(string(failure.Code))
-	if got := b.Unwritten(m); got != nil {
-		t.Errorf("Unwritten() once the status shows it = %v, want nil", got)
+	b.Forget(m.UID)
+	if got := b.Last(m, now); got != nil {
+		t.Errorf("Last() after a success = %v, want nil", got)
+	}
+}
+
+func TestADeletionHasABackOffOfItsOwn(t *testing.T) {
+	now := time.Unix(1000, 0)
+	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "503")
+	going := func() *v1alpha1.Machine {
+		m := machineOf("u")
+		m.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+		return m
+	}
+	shows := func(m *v1alpha1.Machine, operation string, at time.Time) *v1alpha1.Machine {
+		m.Status.ErrorReason, m.Status.ErrorMessage = ptr.To(string(refused.Code)), ptr.To(refused.Message)
+		m.Status.LastOperation = &v1alpha1.LastOperation{Type: &operation, State: ptr.To(v1alpha1.OperationFailed), LastUpdated: ptr.To(metav1.NewTime(at))}
+		return m
+	}
+	t.Run("a failed creation does not delay the deletion (F-62)", func(t *testing.T) {
+		b := NewMachines()
+		b.Failed(machineOf("u"), fault.New(fault.Auth, fault.CodeForbidden, "no"), now)
+		if until, last := b.Until(going(), now), b.Last(going(), now); !until.IsZero() || last != nil {
+			t.Errorf("waits until %v because of %v", until, last)
+		}
+	})
+	t.Run("after a restart, the deletion waits and shows its failure from the status (F-62)", func(t *testing.T) {
+		m := shows(going(), v1alpha1.OperationDelete, now)
+		if until, last := NewMachines().Until(m, now), NewMachines().Last(m, now); !until.Equal(now.Add(2*time.Second)) || last == nil || last.Message != "503" {
+			t.Errorf("waits until %v because of %v", until, last)
+		}
+	})
+	t.Run("after a restart, the failure of the creation in the status does not delay the deletion (F-62)", func(t *testing.T) {
+		if until := NewMachines().Until(shows(going(), "Create", now), now); !until.IsZero() {
+			t.Errorf("waits until %v", until)
+		}
+	})
+	t.Run("credentials that can be read again end the back-off at once (F-62)", func(t *testing.T) {
+		b := NewMachines()
+		if wait := b.Unreadable(going(), fault.New(fault.Auth, fault.CodeCredentialsMissing, "no"), now); wait != 2*time.Second {
+			t.Errorf("the next reading is after %v", wait)
+		}
+		if until := b.Until(going(), now); !until.IsZero() {
+			t.Errorf("waits until %v", until)
+		}
+	})
+	t.Run("a failure whose time in the status is in the future delays the Machine by its own wait only (F-68)", func(t *testing.T) {
+		m := shows(machineOf("u"), "Create", now.Add(time.Hour))
+		if until := NewMachines().Until(m, now); !until.Equal(now.Add(2 * time.Second)) {
+			t.Errorf("waits until %v", until)
+		}
+	})
+}
+
+func TestAnAnnotationThatAnswersAFailureEndsTheWait(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, tt := range map[string]struct {
+		class fault.Class
+		key   string
+		waits bool
+	}{
+		"an annotation of drover ends the wait after a failure of the Machine's spec (F-102)":                  {fault.Invalid, v1alpha1.AnnotationAllowSkew, false},
+		"an annotation of another program does not end the wait after a failure of the Machine's spec (F-102)": {fault.Invalid, "example.com/writes", true},
+		"an annotation of drover does not end the wait after a failure of the cloud (F-102)":                   {fault.Transient, v1alpha1.AnnotationAllowSkew, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, m := NewMachines(), machineOf("u")
+			b.Failed(m, fault.New(tt.class, fault.CodeInvalidSpec, "no"), now)
+			if until := b.Until(m, now); !until.After(now) {
+				t.Fatalf("the Machine waits until %s before the annotation is set, want a time after %s", until, now)
+			}
+			m.Annotations = map[string]string{tt.key: "true"}
+			if until := b.Until(m, now); until.After(now) != tt.waits {
+				t.Errorf("the Machine waits until %s, want a wait: %t", until, tt.waits)
+			}
+			wait := b.Failed(m, fault.New(tt.class, fault.CodeInvalidSpec, "no"), now)
+			if until := b.Until(m, now); wait <= 0 || !until.After(now) {
+				t.Errorf("after another failure the Machine waits until %s, want a time after %s", until, now)
+			}
+		})
 	}
 }
 
@@ -42,14 +125,14 @@ func TestAMachineWaitsLongerAfterEachOfItsFailures(t *testing.T) {
 		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
 	} {
 		t.Run("a Machine's wait doubles, up to a maximum, with each failure of class "+string(tt.class)+" (MCM-38)", func(t *testing.T) {
-			b, now := NewMachines(), start
+			b, u, now := NewMachines(), machineOf("u"), start
 			for want := tt.first; ; want = min(2*want, tt.most) {
 				err := fault.New(tt.class, fault.CodeUnknown, "no")
-				got := b.Failed("u", err, now)
-				if got != want || b.Failed("u", err, now.Add(want-1)) != 1 {
+				got := b.Failed(u, err, now)
+				if got != want || b.Failed(u, err, now.Add(want-1)) != 1 {
 					t.Fatalf("waits %v, want %v", got, want)
 				}
-				if other := b.Failed(types.UID(now.String()), err, now); other != tt.first {
+				if other := b.Failed(machineOf(types.UID(now.String())), err, now); other != tt.first {
 					t.Fatalf("another Machine waits %v, want %v", other, tt.first)
 				}
 				if now = now.Add(want); want == tt.most && now.After(start.Add(time.Hour)) {
@@ -59,14 +142,12 @@ func TestAMachineWaitsLongerAfterEachOfItsFailures(t *testing.T) {
 		})
 	}
 	t.Run("a Machine's wait starts again at the minimum when the class of its failures changes, and a success ends the wait (MCM-38)", func(t *testing.T) {
-		b := NewMachines()
-		b.Failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
-		if got := b.Failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {
+		b, m := NewMachines(), machineOf("u")
+		b.Failed(m, fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
+		if got := b.Failed(m, fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {
 			t.Errorf("waits %v", got)
 		}
 		b.Forget("u")
-		m := &v1alpha1.Machine{}
-		m.UID = "u"
 		if until := b.Until(m, start); !until.IsZero() {
 			t.Errorf("waits until %v", until)
 		}

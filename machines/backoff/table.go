@@ -59,6 +59,18 @@ func recorded(message string) string { return fault.Cut(fault.Line(message), max
 // lastFailure returns when the last failure of a back-off entry occurred, rounded to seconds.
 func lastFailure(e *v1alpha1.GroupBackoff) time.Time { return e.Until.Add(-WaitOf(e)) }
 
+// bounded returns the list with no wait that ends later than the entry's own wait from now. Such an entry is from a clock that
+// was ahead, of an earlier leader perhaps.
+func bounded(list []v1alpha1.GroupBackoff, now time.Time) []v1alpha1.GroupBackoff {
+	out := slices.Clone(list)
+	for i := range out {
+		if latest := wholeSecond(now.Add(WaitOf(&out[i]))); out[i].Until.After(latest) {
+			out[i].Until = metav1.NewTime(latest)
+		}
+	}
+	return out
+}
+
 // activeFor returns the entry that applies to the attempt, even when the entry's wait is over; nil when no entry applies. One
 // failed server alone blocks no Machine. A newer template does not wait because of failures of an older one. A failure for lack
 // of quota blocks no Machine once the quota has been raised. quotaRaised is when the quota was last raised; zero means that it

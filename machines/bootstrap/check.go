@@ -15,44 +15,65 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// check returns an error for values that a kubelet or a shell on the server could not handle. A value that passes the check cannot end the
-// quotes, the line or the document into which it is written.
+// check returns an error for values that a kubelet or a shell on the server could not handle; it names all of them. A value that passes the
+// check cannot end the quotes, the line or the document into which it is written.
 func (in *Input) check() error {
+	var problems []error
+	wrong := func(err error) { problems = append(problems, err) }
 	if _, err := version.ParseSemantic(in.KubeletVersion); err != nil {
-		return problem("spec.versions.kubelet %q is not a version such as 1.33.4", in.KubeletVersion)
+		wrong(problem("spec.versions.kubelet %q is not a version such as 1.33.4", in.KubeletVersion))
 	}
 	if faults := slices.Concat(validation.IsDNS1123Subdomain(in.Name), atMost63(in.Name)); len(faults) > 0 {
-		return problem("spec.metadata.name %q cannot be a node's name: %s", in.Name, faults[0])
+		wrong(problem("spec.metadata.name %q cannot be a node's name: %s", in.Name, faults[0]))
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Labels)) {
 		if faults := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(in.Labels[key])); len(faults) > 0 {
-			return problem("spec.metadata.labels %q=%q: %s", key, in.Labels[key], faults[0])
+			wrong(problem("spec.metadata.labels %q=%q: %s", key, in.Labels[key], faults[0]))
 		}
 	}
 	for _, t := range in.Taints {
-		if err := checkTaint(t); err != nil {
-			return err
-		}
+		wrong(checkTaint(t))
 	}
-	for i, key := range in.Provider.SSHPublicKeys {
-		if err := checkKey(fmt.Sprintf("sshPublicKeys[%d]", i), key); err != nil {
-			return err
+	for i, entry := range in.Provider.SSHPublicKeys {
+		for _, key := range keysOf(entry) {
+			wrong(checkKey(fmt.Sprintf("sshPublicKeys[%d]", i), key))
 		}
 	}
 	if key := in.Provider.CAPublicKey; key != "" {
-		if err := checkKey("caPublicKey", key); err != nil {
-			return err
-		}
+		wrong(checkKey("caPublicKey", key))
 	}
 	if faults := validation.IsDNS1123Subdomain(in.ClusterDomain); len(faults) > 0 {
-		return problem("--cluster-domain %q is not a domain: %s", in.ClusterDomain, faults[0])
+		wrong(problem("--cluster-domain %q is not a domain: %s", in.ClusterDomain, faults[0]))
 	}
 	if size := in.Kubelet.ContainerLogMaxSize; size != "" {
 		if _, err := resource.ParseQuantity(size); err != nil {
-			return problem("ContainerLogMaxSize %q is not a size such as 100Mi", size)
+			wrong(problem("ContainerLogMaxSize %q is not a size such as 100Mi", size))
 		}
 	}
-	return checkNetwork(in.Provider.Network)
+	wrong(checkNetwork(in.Provider.Network))
+	return together(problems...)
+}
+
+// keysOf returns the keys in an entry of sshPublicKeys: its lines without empty lines and comments, as in an authorized_keys file.
+func keysOf(entry string) (keys []string) {
+	for line := range strings.Lines(entry) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			keys = append(keys, line)
+		}
+	}
+	return keys
+}
+
+// sshKeys returns all keys of sshPublicKeys, without duplicates.
+func (in *Input) sshKeys() (keys []string) {
+	for _, entry := range in.Provider.SSHPublicKeys {
+		for _, key := range keysOf(entry) {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
 }
 
 func atMost63(name string) []string {
@@ -74,7 +95,7 @@ func checkTaint(t corev1.Taint) error {
 	return nil
 }
 
-// checkKey checks that an SSH key is a single line, because a second line in the file authorized_keys would be a second key.
+// checkKey checks that a line is an SSH key without control characters.
 func checkKey(field, key string) error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if strings.ContainsFunc(strings.TrimSpace(key), control) || len(strings.Fields(key)) < 2 {
@@ -86,14 +107,12 @@ func checkKey(field, key string) error {
 // ipFamilies lists the values of network.ipFamily. The empty value means IPv4.
 var ipFamilies = []string{"", "IPv4", "IPv6", "IPv4+IPv6", "IPv6+IPv4"}
 
-// checkNetwork refuses static addresses: a server gets its address from its port, and all servers of a deployment have the same
-// configuration.
+// checkNetwork checks the network configuration. Static addresses have no effect, and [Warnings] names them: a server gets its address
+// from its port, and all servers of a deployment have the same configuration.
 func checkNetwork(n *v1alpha1.NetworkConfig) error {
 	switch {
 	case n == nil:
 		return nil
-	case n.CIDR != "" || n.Gateway != "":
-		return problem("network.cidr and network.gateway: remove both; a server gets its address from its port")
 	case !slices.Contains(ipFamilies, n.IPFamily):
 		return problem("network.ipFamily %q is none of IPv4, IPv6, IPv4+IPv6, IPv6+IPv4", n.IPFamily)
 	}

@@ -19,10 +19,9 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 	}{
 		{"an unknown operating system", func(in *Input) { in.Provider.OperatingSystem = "windows" }, `operatingSystem "windows" is not supported: use ubuntu or flatcar`},
 		{"an overwriteCloudConfig that is too long for Nova's user data (MC-44, CAPI-29)", func(in *Input) { in.Provider.OverwriteCloudConfig = ptr.To(strings.Repeat("x", 49150)) }, "65536 bytes in base64 form and may have at most 65535"},
-		{"a misspelled key of operatingSystemSpec", func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte(`{"distUpgradeOnBot": true}`) }, "did you mean distUpgradeOnBoot?"},
 		{"an unsupported provisioningUtility of Flatcar", func(in *Input) {
-			in.Provider.OperatingSystem, in.Provider.OperatingSystemSpec.Raw = "flatcar", []byte(`{"provisioningUtility": "cloud-init"}`)
-		}, `provisioningUtility "cloud-init" is not supported: use ignition`},
+			in.Provider.OperatingSystem, in.Provider.OperatingSystemSpec.Raw = "flatcar", []byte(`{"provisioningUtility": "butane"}`)
+		}, `provisioningUtility "butane" is not supported: use ignition`},
 		{"an invalid kubelet version", func(in *Input) { in.KubeletVersion = "1.36.2; reboot" }, `spec.versions.kubelet "1.36.2; reboot" is not a version`},
 		{"a server name that is not a valid name of a node", func(in *Input) { in.Name = "Node_1" }, `spec.metadata.name "Node_1" cannot be a node's name`},
 		{"a server name that is too long for a host name", func(in *Input) { in.Name = strings.Repeat("a", 64) }, "longer than 63"},
@@ -30,9 +29,8 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 		{"a label with an invalid key", func(in *Input) { in.Labels["x y"] = "" }, `spec.metadata.labels "x y"=`},
 		{"a taint without an effect", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a"}} }, "the effect must be NoSchedule"},
 		{"a taint with an invalid key", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a b", Effect: "NoSchedule"}} }, "spec.taints"},
-		{"a second public key in one entry of sshPublicKeys", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nssh-ed25519 C d"} }, "sshPublicKeys[0] is not a public key"},
+		{"a second line of an entry of sshPublicKeys that is not a public key", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nhello"} }, "sshPublicKeys[0] is not a public key"},
 		{"an SSH CA key that is not a public key", func(in *Input) { in.Provider.CAPublicKey = "hello" }, "caPublicKey is not a public key"},
-		{"a static IP address for the server, because a server gets its address from its Neutron port", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{CIDR: "10.0.0.5/24"} }, "network.cidr and network.gateway: remove both; a server gets its address from its port"},
 		{"an unknown address family", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{IPFamily: "IPv5"} }, `network.ipFamily "IPv5"`},
 		{"a DNS server that is not an IP address", func(in *Input) {
 			in.Provider.Network = &v1alpha1.NetworkConfig{DNS: v1alpha1.DNSConfig{Servers: []string{"1.1.1.1\nDNS=x"}}}

@@ -36,7 +36,7 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 		return nil, err
 	}
 	c := cloudConfig{
-		Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.Provider.SSHPublicKeys,
+		Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.sshKeys(),
 		PackageUpdate: spec.DistUpgradeOnBoot, PackageUpgrade: spec.DistUpgradeOnBoot, RebootIfRequired: spec.DistUpgradeOnBoot,
 	}
 	if proxy := in.Site.HTTPProxy; proxy != "" {

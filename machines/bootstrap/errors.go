@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"fmt"
+	"strings"
 )
 
 // Problem is an error in a Machine's spec, annotations or class, or in drover's own settings. Waiting alone does not resolve it.
@@ -21,6 +22,20 @@ func (w *Waiting) Error() string { return w.Message }
 
 func waiting(format string, args ...any) error {
 	return &Waiting{Message: fmt.Sprintf(format, args...)}
+}
+
+// together returns one Problem with the texts of all errors; nil when there are none.
+func together(errs ...error) error {
+	var texts []string
+	for _, err := range errs {
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return problem("%s", strings.Join(texts, "; "))
 }
 
 func problem(format string, args ...any) error {

@@ -25,9 +25,9 @@ func (in *Input) ignition(d *document) ([]byte, error) {
 		return nil, err
 	}
 	c := types.Config{Ignition: types.Ignition{Version: types.MaxVersion.String()}}
-	if len(in.Provider.SSHPublicKeys) > 0 {
+	if keys := in.sshKeys(); len(keys) > 0 {
 		core := types.PasswdUser{Name: "core"}
-		for _, key := range in.Provider.SSHPublicKeys {
+		for _, key := range keys {
 			core.SSHAuthorizedKeys = append(core.SSHAuthorizedKeys, types.SSHAuthorizedKey(key))
 		}
 		c.Passwd.Users = []types.PasswdUser{core}

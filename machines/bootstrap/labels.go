@@ -14,7 +14,8 @@ import (
 
 // NodeLabels returns the labels of the Nodes of Machines with this spec: the Machine's labels and the label of the operating system,
 // overridden by the labels of spec.metadata. It leaves out labels that only connect Machines to their set: the selector's keys and the
-// template hash. When selector is nil, it leaves out only the hash.
+// template hash. When selector is nil, it leaves out only the hash. It also leaves out the labels with
+// which drover itself describes a single Node.
 func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector *metav1.LabelSelector) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, machine)
@@ -31,6 +32,9 @@ func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector 
 		out[v1alpha1.LabelOperatingSystem] = system
 	}
 	maps.Copy(out, spec.Metadata.Labels)
+	for _, key := range []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.LabelGPU} {
+		delete(out, key)
+	}
 	return out
 }
 

@@ -30,7 +30,7 @@ func (in *Input) flatcarSpec() (flatcarSpec, error) {
 		"disableAutoUpdate": &s.DisableAutoUpdate, "disableLocksmithD": &s.DisableLocksmithD,
 		"disableUpdateEngine": &s.DisableUpdateEngine, "provisioningUtility": &s.ProvisioningUtility,
 	})
-	if u := s.ProvisioningUtility; err == nil && u != "" && u != "ignition" {
+	if u := s.ProvisioningUtility; err == nil && u != "" && u != "ignition" && u != cloudInit {
 		err = problem("operatingSystemSpec.provisioningUtility %q is not supported: use ignition", u)
 	}
 	return s, err
@@ -60,37 +60,88 @@ func foreignFields(system string) []string {
 	return slices.Compact(all)
 }
 
-// Warnings returns one sentence for each key of operatingSystemSpec that belongs only to other operating systems, sorted. drover
-// accepts such keys, but they have no effect.
+// Warnings returns one sentence for each key of operatingSystemSpec that is set and that the operating system does not have, and for each
+// entry of sshPublicKeys without a key, sorted. drover accepts them, but they have no effect. machine-controller stores and ignores
+// unknown keys of operatingSystemSpec.
 func Warnings(config *v1alpha1.ProviderConfig) []string {
-	var all map[string]json.RawMessage
-	if config == nil || osFields[config.OperatingSystem] == nil || json.Unmarshal(config.OperatingSystemSpec.Raw, &all) != nil {
+	if config == nil || osFields[config.OperatingSystem] == nil {
 		return nil
 	}
-	foreign := foreignFields(config.OperatingSystem)
 	var out []string
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(config.OperatingSystemSpec.Raw, &all) // the creation of the user data reports a document that is not an object
+	foreign := foreignFields(config.OperatingSystem)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if v1alpha1.Spelling(key, foreign) != "" && string(all[key]) != "null" {
+		switch value := all[key]; {
+		case v1alpha1.Spelling(key, osFields[config.OperatingSystem]) != "", v1alpha1.IsUnset(value):
+		case v1alpha1.Spelling(key, foreign) != "":
 			out = append(out, fmt.Sprintf("operatingSystemSpec.%s: has no effect on %s; it may be removed", key, config.OperatingSystem))
+		default:
+			advice := "remove it"
+			if near := v1alpha1.Nearest(key, osFields[config.OperatingSystem], 1); len(near) > 0 {
+				advice = "did you mean " + near[0] + "?"
+			}
+			out = append(out, fmt.Sprintf("operatingSystemSpec.%s: unknown field, which has no effect; %s", key, advice))
 		}
 	}
-	return out
-}
-
-// osSpec reads the operating system's own part of the provider config strictly, regardless of the case of keys. It leaves out keys of
-// other operating systems.
-func (in *Input) osSpec(into map[string]any) error {
-	known := slices.Sorted(maps.Keys(into))
-	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, foreignFields(in.Provider.OperatingSystem))
-	if err != nil {
-		return problem("%v", err)
+	if config.OperatingSystem == "flatcar" && provisioning(all) == cloudInit {
+		out = append(out, "operatingSystemSpec.provisioningUtility: cloud-init has no effect, because flatcar gets Ignition; it may be removed")
 	}
-	for _, name := range known {
-		if raw, given := fields[name]; given {
-			if err := json.Unmarshal(raw, into[name]); err != nil {
-				return problem("operatingSystemSpec.%s: %v", name, err)
+	if n := config.Network; n != nil {
+		for field, text := range map[string]string{"cidr": n.CIDR, "gateway": n.Gateway} {
+			if text != "" {
+				out = append(out, fmt.Sprintf("network.%s: has no effect, because a server gets its address from its port; it may be removed", field))
 			}
 		}
 	}
-	return nil
+	for i, entry := range config.SSHPublicKeys {
+		if len(keysOf(entry)) == 0 {
+			out = append(out, fmt.Sprintf("sshPublicKeys[%d]: contains no key; it may be removed", i))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+const cloudInit = "cloud-init"
+
+// provisioning returns the provisioningUtility of an operatingSystemSpec; empty when there is none.
+func provisioning(all map[string]json.RawMessage) (utility string) {
+	for key, value := range all {
+		if v1alpha1.Spelling(key, []string{"provisioningUtility"}) != "" {
+			_ = json.Unmarshal(value, &utility) // the creation of the user data reports a value of another type
+		}
+	}
+	return utility
+}
+
+// osSpec reads the operating system's own part of the provider config, regardless of the case of keys. It leaves out keys that the
+// operating system does not have. Its error names everything that is wrong.
+func (in *Input) osSpec(into map[string]any) error {
+	known := slices.Sorted(maps.Keys(into))
+	var all map[string]json.RawMessage
+	if raw := in.Provider.OperatingSystemSpec.Raw; len(raw) > 0 && json.Unmarshal(raw, &all) != nil {
+		return problem("operatingSystemSpec is not a JSON object")
+	}
+	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, slices.Collect(maps.Keys(all)))
+	if err != nil {
+		return problem("%v", err)
+	}
+	var problems []error
+	for _, name := range known {
+		if raw, given := fields[name]; given {
+			if err := json.Unmarshal(raw, into[name]); err != nil {
+				problems = append(problems, problem("operatingSystemSpec.%s: %s is not allowed: use %s", name, raw, kindOf(into[name])))
+			}
+		}
+	}
+	return together(problems...)
+}
+
+// kindOf describes the values that a field may have.
+func kindOf(field any) string {
+	if _, flag := field.(*bool); flag {
+		return "true or false, without quotes"
+	}
+	return "a text"
 }

@@ -50,10 +50,13 @@ func positive(value string) error {
 	return nil
 }
 
-// pairs parses a list of key=value or key<value, separated by commas, as in the kubelet's flags.
+// pairs parses a list of key=value or key<value, separated by commas, as in the kubelet's flags. It skips empty entries.
 func pairs(value string, known []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, p := range strings.Split(value, ",") {
+		if strings.TrimSpace(p) == "" {
+			continue
+		}
 		i := strings.IndexAny(p, "=<")
 		if i <= 0 {
 			return nil, fmt.Errorf("%q is not of the form name=value", p)

@@ -93,11 +93,14 @@ func (s KubeletSettings) ReservesByDefault() bool {
 	})
 }
 
-// with returns the settings with the annotations applied. When a kubelet would not start with the value of an annotation, it returns an
+// with returns the settings with the annotations applied. An empty value means the default, because KubeOne writes an empty EvictionHard. When a kubelet would not start with the value of an annotation, it returns an
 // error that names the annotation.
 func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[key]
+		if strings.Trim(value, " ,") == "" {
+			continue
+		}
 		var err error
 		if name, ok := strings.CutPrefix(key, annotationKubeletConfig); ok {
 			err = s.set(name, value)
@@ -153,12 +156,8 @@ func boolean(value string) (bool, error) {
 	return on, nil
 }
 
-// set parses one setting. It ignores an unknown name, because the annotation may be for a newer release. An empty value means the default,
-// because KubeOne writes an empty EvictionHard.
+// set parses one setting. It ignores an unknown name, because the annotation may be for a newer release.
 func (s *KubeletSettings) set(name, value string) (err error) {
-	if value == "" {
-		return nil
-	}
 	switch name {
 	case "KubeReserved":
 		s.KubeReserved, err = quantities(value)

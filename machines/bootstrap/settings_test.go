@@ -41,9 +41,18 @@ func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.
 			}
 		})
 	}
-	t.Run("an empty annotation stands for the default setting (F-40)", func(t *testing.T) {
-		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
+	t.Run("an empty annotation stands for the default setting (F-40, F-128)", func(t *testing.T) {
+		s, err := Owners{}.KubeletSettings(map[string]string{
+			annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": "", annotationKubeletConfig + "KubeReserved": " , ",
+			annotationFeatureGates + "Foo": "", AnnotationExternalCloudProvider: "",
+		})
 		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
+			t.Errorf("error %v, settings:\n%s", err, diff)
+		}
+	})
+	t.Run("empty entries of a list are skipped (F-128)", func(t *testing.T) {
+		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "KubeReserved": "cpu=100m,,memory=1Gi,"})
+		if diff := cmp.Diff(map[string]string{"cpu": "100m", "memory": "1Gi"}, s.KubeReserved); err != nil || diff != "" {
 			t.Errorf("error %v, settings:\n%s", err, diff)
 		}
 	})

@@ -56,20 +56,13 @@ func siteInput(operatingSystem string) *Input {
 const certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 
 func TestRenderedUserDataIsCompleteAndEqualsTheGoldenFiles(t *testing.T) {
-	for _, tt := range []struct{ name, system, spec string }{
-		{"ubuntu", "ubuntu", `{}`},
-		{"ubuntu-upgraded", "ubuntu", `{"distUpgradeOnBoot": true}`},
-		{"flatcar", "flatcar", `{"disableAutoUpdate": true}`},
-		{"ubuntu-site", "ubuntu", `{}`},
-		{"flatcar-site", "flatcar", `{}`},
+	for _, tt := range []struct{ name, of, system, spec string }{
+		{"ubuntu", "ubuntu", "ubuntu", `{}`},
+		{"ubuntu-upgraded", "ubuntu with distUpgradeOnBoot", "ubuntu", `{"distUpgradeOnBoot": true}`},
+		{"flatcar", "flatcar", "flatcar", `{"disableAutoUpdate": true}`},
+		{"ubuntu-site", "ubuntu with the operator's site settings", "ubuntu", `{}`},
+		{"flatcar-site", "flatcar with the operator's site settings", "flatcar", `{}`},
 	} {
-		what := map[string]string{
-			"ubuntu":          "the user data for ubuntu",
-			"ubuntu-upgraded": "the user data for ubuntu with distUpgradeOnBoot",
-			"flatcar":         "the user data for flatcar",
-			"ubuntu-site":     "the user data for ubuntu with the operator's site settings",
-			"flatcar-site":    "the user data for flatcar with the operator's site settings",
-		}[tt.name]
 		golden := filepath.Join("testdata", tt.name+".golden")
 		input := func(system, spec string) *Input {
 			if strings.HasSuffix(tt.name, "-site") {
@@ -81,7 +74,7 @@ func TestRenderedUserDataIsCompleteAndEqualsTheGoldenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(what+" equals its golden file", func(t *testing.T) {
+		t.Run("the user data for "+tt.of+" equals its golden file", func(t *testing.T) {
 			if *update {
 				if err := os.WriteFile(golden, got, 0o600); err != nil {
 					t.Fatal(err)
@@ -95,13 +88,13 @@ func TestRenderedUserDataIsCompleteAndEqualsTheGoldenFiles(t *testing.T) {
 				t.Errorf("the user data differs from %s; run the test with -update and read the difference", golden)
 			}
 		})
-		t.Run(what+" is the same when it is rendered again", func(t *testing.T) {
+		t.Run("the user data for "+tt.of+" is the same when it is rendered again", func(t *testing.T) {
 			again, err := input(tt.system, tt.spec).Render()
 			if err != nil || !bytes.Equal(got, again) {
 				t.Errorf("the second rendering differs (error %v)", err)
 			}
 		})
-		t.Run(what+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
+		t.Run("the user data for "+tt.of+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestAMachineClassOverridesTheValuesOfTheFlavor(t *testing.T) {
 	class := &v1alpha1.ClassNodeTemplate{
-		Capacity:        corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("30")},
+		Capacity:        corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("30")},
 		VirtualCapacity: corev1.ResourceList{"example.com/fpga": resource.MustParse("2")},
 		InstanceType:    "big", Region: "there", Zone: "z9", Architecture: ptr.To("amd64"),
 	}
@@ -22,7 +22,7 @@ func TestAMachineClassOverridesTheValuesOfTheFlavor(t *testing.T) {
 		t.Fatal(err)
 	}
 	fpga := got.Allocatable["example.com/fpga"]
-	if got.Capacity.Cpu().String() != "8" || got.Capacity.Pods().String() != "30" || got.Capacity.Memory().Value() != 4166118277 || fpga.String() != "2" {
+	if got.Capacity.Cpu().String() != "1" || got.Capacity.Pods().String() != "30" || got.Capacity.Memory().Value() != 4166118277 || fpga.String() != "2" {
 		t.Errorf("the capacity is %v", got.Capacity)
 	}
 	for key, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestAMachineClassOverridesTheValuesOfTheFlavor(t *testing.T) {
 			d.Spec.Template.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "c"}}}
 		}), &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c"}, NodeTemplate: class})
 		template, err := ask(t, &catalog{shape: shape()}, "a", objects...)
-		if err != nil || template.Capacity.Cpu().String() != "8" {
+		if err != nil || template.Capacity.Cpu().String() != "1" {
 			t.Errorf("the template is %+v, error %v", template, err)
 		}
 	})

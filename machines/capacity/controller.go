@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,11 @@ const (
 	askAgain = 30 * time.Second
 	// reasonResolved is the condition's reason when the template is resolved.
 	reasonResolved = "Resolved"
+	// reasonImplausible is the reason of the Event about values that a template does not contain, because they cannot be read or the flavor
+	// does not allow them.
+	reasonImplausible = "ImplausibleCapacity"
+	// mostRefuted is how many such values the condition and the Event name.
+	mostRefuted = 3
 )
 
 // Options configure a Reconciler.
@@ -46,10 +52,14 @@ type Options struct {
 	StartupTaint string
 	// OtherStartupTaints are the keys of taints that other programs remove before a node takes pods.
 	OtherStartupTaints []string
+	// AllowedNodeLabels are the keys of reserved labels (see [v1alpha1.IsReservedNodeLabel]) that nodes may have.
+	AllowedNodeLabels []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent. Nil means DefaultKernelMemory.
 	KernelMemory *float64
 	// GPUResource is the name under which a node reports the GPUs of a flavor. Default: DefaultGPUResource.
 	GPUResource corev1.ResourceName
+	// GPULabel is the key of the label that holds the type of a node's GPUs; empty when there is none.
+	GPULabel string
 	// BareSets reports whether MachineSets without a MachineDeployment have templates too.
 	BareSets bool
 }
@@ -81,7 +91,7 @@ func New(o Options) *Reconciler {
 func newReconciler(o Options, c client.Client, recorder events.EventRecorder) *Reconciler {
 	r := &Reconciler{
 		client: c, nodes: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, bareSets: o.BareSets,
-		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, KernelMemory: DefaultKernelMemory, GPUResource: o.GPUResource},
+		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, AllowedNodeLabels: o.AllowedNodeLabels, KernelMemory: DefaultKernelMemory, GPUResource: o.GPUResource, GPULabel: o.GPULabel},
 	}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
@@ -132,38 +142,40 @@ func (r *Reconciler) resolve(ctx context.Context, s *subject) (ctrl.Result, erro
 }
 
 // template computes the template from the cloud, the class and the existing nodes.
-func (r *Reconciler) template(ctx context.Context, s *subject) (*v1alpha1.NodeTemplate, *fault.Error) {
+func (r *Reconciler) template(ctx context.Context, s *subject) (resolved, *fault.Error) {
 	shape, err := r.cloud.Shape(ctx, s.GetNamespace(), s.template)
 	if err != nil {
-		return nil, fault.Of(err)
+		return resolved{}, fault.Of(err)
 	}
 	class, err := r.classTemplate(ctx, s)
 	if err != nil {
-		return nil, fault.Of(err)
+		return resolved{}, fault.Of(err)
 	}
 	t, err := r.rules.template(s, shape, class)
 	if err != nil {
-		return nil, fault.Of(err)
+		return resolved{}, fault.Of(err)
 	}
-	if err := r.learn(ctx, s, t); err != nil {
-		return nil, fault.Of(err)
+	if err := r.learn(ctx, s, &t); err != nil {
+		return resolved{}, fault.Of(err)
 	}
-	return t.NodeTemplate, nil
+	return t, nil
 }
 
 // verdict holds what to write into the status.
 type verdict struct {
 	template  *v1alpha1.NodeTemplate
 	condition metav1.Condition
-	again     time.Duration
+	// warning is the reason of the Event that is recorded when the condition changes; empty for none.
+	warning string
+	again   time.Duration
 }
 
 // judge decides what to write. When the cloud does not have what the spec names, there is no template, because wrong numbers make the
 // autoscaler request nodes endlessly (CA-C98). When drover cannot reach the cloud, the last template stays, unless it was computed for
 // another Machine template (CA-C103).
-func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) verdict {
+func judge(s *subject, t resolved, failure *fault.Error) verdict {
 	v := verdict{
-		template: template,
+		template: t.NodeTemplate,
 		condition: metav1.Condition{
 			Type: v1alpha1.ConditionTemplateResolved, Status: metav1.ConditionTrue, Reason: reasonResolved,
 			Message: "the cloud has everything that the template names", ObservedGeneration: s.GetGeneration(),
@@ -171,10 +183,17 @@ func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) ve
 		again: resolveAgain,
 	}
 	if failure == nil {
+		if len(t.refuted) > 0 {
+			v.warning = reasonImplausible
+			v.condition.Message += "; the node template leaves out these values: " + listed(t.refuted)
+		}
+		if len(t.unlike) > 0 {
+			v.condition.Message += "; the autoscaler may not find other groups similar to this one: " + listed(t.unlike)
+		}
 		return v
 	}
 	v.condition.Status, v.condition.Reason, v.condition.Message = metav1.ConditionFalse, string(failure.Code), failure.Message
-	v.template = nil
+	v.template, v.warning = nil, v.condition.Reason
 	v.again = max(askAgain, failure.RetryAfter)
 	if failure.Class == fault.Invalid || failure.Class == fault.NotFound {
 		if !fault.Unmatched(failure.Code) {
@@ -188,7 +207,17 @@ func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) ve
 	return v
 }
 
-// write writes the verdict when it differs from the status, and reports a failure by a single Event.
+// listed returns the first texts, and the number of the others.
+func listed(texts []string) string {
+	shown := strings.Join(texts[:min(len(texts), mostRefuted)], "; ")
+	if more := len(texts) - mostRefuted; more > 0 {
+		return fmt.Sprintf("%s; and %d more", shown, more)
+	}
+	return shown
+}
+
+// write writes the verdict when it differs from the status, and reports a failure or an implausible value by a
+// single Event.
 func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
 	known := apimeta.FindStatusCondition(s.conditions, v.condition.Type)
 	same := known != nil && known.Status == v.condition.Status && known.Reason == v.condition.Reason && known.Message == v.condition.Message
@@ -203,8 +232,8 @@ func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
 		return fmt.Errorf("writing the node template: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Wrote a node template", "status", v.condition.Status, "reason", v.condition.Reason, "message", v.condition.Message)
-	if v.condition.Status != metav1.ConditionTrue && !same {
-		r.recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v.condition.Reason, "ResolveTemplate", "%s", v.condition.Message)
+	if v.warning != "" && !same {
+		r.recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v.warning, "ResolveTemplate", "%s", v.condition.Message)
 	}
 	return nil
 }

@@ -110,6 +110,28 @@ func (b *bench) create(name string) *v1alpha1.MachineDeployment {
 	return d
 }
 
+// store creates the objects, with the owners and the status that they have in the list. The UIDs are those that the API server gives.
+func (b *bench) store(objects []client.Object) {
+	b.t.Helper()
+	for i, o := range objects {
+		if i > 0 && len(o.GetOwnerReferences()) > 0 {
+			refs := o.GetOwnerReferences()
+			refs[0].UID = objects[i-1].GetUID()
+			o.SetOwnerReferences(refs)
+		}
+		status := o.DeepCopyObject().(client.Object)
+		if err := b.client.Create(b.t.Context(), o); err != nil {
+			b.t.Fatal(err)
+		}
+		if n, ok := o.(*corev1.Node); ok {
+			n.Status = status.(*corev1.Node).Status
+			if err := b.client.Status().Update(b.t.Context(), n); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // reconcile runs the controller once and returns the object as stored.
 func (b *bench) reconcile(d *v1alpha1.MachineDeployment) (*v1alpha1.MachineDeployment, ctrl.Result) {
 	b.t.Helper()
@@ -270,12 +292,12 @@ func TestTheNodeTemplateIsKeptDuringACloudOutageUnlessTheMachineTemplateChanges(
 		t.Fatal(err)
 	}
 	s.known = known.NodeTemplate
-	if v := judge(s, nil, away); v.template != s.known {
+	if v := judge(s, resolved{}, away); v.template != s.known {
 		t.Error("the template for the same Machine template is gone")
 	}
 	t.Run("the node template is removed when the Machine template changes during the outage (CA-C103)", func(t *testing.T) {
 		s.template.Spec.Versions.Kubelet = "1.36.2"
-		if v := judge(s, nil, away); v.template != nil || v.condition.Status != metav1.ConditionFalse {
+		if v := judge(s, resolved{}, away); v.template != nil || v.condition.Status != metav1.ConditionFalse {
 			t.Errorf("judge() = %+v", v)
 		}
 	})

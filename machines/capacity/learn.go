@@ -1,14 +1,17 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,56 +61,98 @@ func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.Kube
 	})
 }
 
-// learn replaces the computed resources by those that real nodes with the same key report (see the function lesson). It takes
-// the lowest values of the nodes of this deployment or set. Without such nodes it takes the values that this or another
-// deployment has learned earlier. It does not change resources that annotations or a class set.
-func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
-	from, err := r.ownNodes(ctx, s, t.settings)
+// learn replaces the computed resources by those that the group's own nodes report, or else by those that other groups of the namespace have
+// learned from nodes with the same key (see the function lesson). It takes the lowest plausible values. Values that annotations or a class
+// set stay. learn also adds to the template what all nodes have and drover does not compute (see learnMarks). Nothing is kept: without such
+// nodes the template is the computed one.
+func (r *Reconciler) learn(ctx context.Context, s *subject, t *resolved) error {
+	nodes, err := r.ownNodes(ctx, s, t.settings)
 	if err != nil {
 		return err
 	}
-	if from == nil {
-		if from, err = r.remembered(ctx, s, t.lesson); err != nil || from == nil {
-			return err
+	taught := v1alpha1.NodeTemplate{Capacity: corev1.ResourceList{}, Allocatable: corev1.ResourceList{}}
+	for _, n := range nodes {
+		for _, value := range t.lower(taught, n.Status.Capacity, n.Status.Allocatable) {
+			t.refuted = append(t.refuted, "node "+n.Name+" reports "+value)
 		}
 	}
-	for _, name := range learnt {
-		if slices.Contains(t.given, name) {
-			continue
-		}
-		take(t.Capacity, from.Capacity, name)
-		take(t.Allocatable, from.Allocatable, name)
+	if len(taught.Capacity)+len(taught.Allocatable) > 0 {
+		t.LearnedFor = t.lesson
+	} else if err := r.learnFromNeighbours(ctx, s, t, taught); err != nil {
+		return err
 	}
-	t.LearnedFor = t.lesson
+	maps.Copy(t.Capacity, taught.Capacity)
+	maps.Copy(t.Allocatable, taught.Allocatable)
+	nodes = settled(nodes, r.clock.Now())
+	t.learnMarks(nodes)
+	t.unlike = t.differences(nodes)
+	for _, key := range v1alpha1.WithheldNodeLabels(r.rules.AllowedNodeLabels, t.Labels) {
+		delete(t.Labels, key)
+	}
 	return nil
 }
 
-func take(into, from corev1.ResourceList, name corev1.ResourceName) {
-	if q, ok := from[name]; ok && q.Sign() > 0 {
-		into[name] = q.DeepCopy()
-	}
-}
-
-// remembered returns the resources that were learned earlier under the given key: by the same deployment or set, or else by any deployment.
-func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v1alpha1.NodeTemplate, error) {
-	if s.known != nil && s.known.LearnedFor == key {
-		return s.known, nil
-	}
+// learnFromNeighbours adds to taught the lowest values that other deployments of the namespace have learned from their own nodes with the
+// same key, and to the template what all of these nodes have (see learnMarks). A node of one namespace changes no template of another one.
+func (r *Reconciler) learnFromNeighbours(ctx context.Context, s *subject, t *resolved, taught v1alpha1.NodeTemplate) error {
 	var all v1alpha1.MachineDeploymentList
-	if err := r.client.List(ctx, &all); err != nil {
-		return nil, fmt.Errorf("listing deployments: %w", err)
+	if err := r.client.List(ctx, &all, client.InNamespace(s.GetNamespace())); err != nil {
+		return fmt.Errorf("listing deployments: %w", err)
 	}
+	var others []*corev1.Node
 	for i := range all.Items {
-		if t := all.Items[i].Status.NodeTemplate; t != nil && t.LearnedFor == key {
-			return t, nil
+		d := &all.Items[i]
+		if from := d.Status.NodeTemplate; from != nil && from.LearnedFor == t.lesson && d.UID != s.GetUID() {
+			t.lower(taught, from.Capacity, from.Allocatable)
+			neighbour := ofDeployment(d)
+			nodes, err := r.ownNodes(ctx, neighbour, t.settings)
+			if err != nil {
+				return err
+			}
+			others = append(others, foreign(neighbour, nodes)...)
 		}
 	}
-	return nil, nil
+	t.learnMarks(settled(others, r.clock.Now()))
+	return nil
 }
 
-// ownNodes returns the lowest resources of the Ready nodes with the subject's current template and kubelet settings; nil when there are no
-// such nodes.
-func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstrap.KubeletSettings) (*v1alpha1.NodeTemplate, error) {
+// lower puts those plausible values into taught that are lower than the ones there. It returns a text for each value that is not plausible.
+func (t *resolved) lower(taught v1alpha1.NodeTemplate, capacity, allocatable corev1.ResourceList) (refuted []string) {
+	for _, l := range []struct {
+		kind                 string
+		into, from, expected corev1.ResourceList
+	}{
+		{"capacity", taught.Capacity, capacity, t.flavor},
+		{"allocatable", taught.Allocatable, allocatable, t.Allocatable},
+	} {
+		for _, name := range learnt {
+			most, known := t.flavor[name]
+			reported, ok := l.from[name]
+			if !known || !ok || slices.Contains(t.given, name) {
+				continue
+			}
+			before, there := l.into[name]
+			if expected := l.expected[name]; !plausible(reported, expected, most) {
+				refuted = append(refuted, fmt.Sprintf("%s %s=%s (possible: from %d %% of %s to %s)", l.kind, name, reported.String(), leastShare, expected.String(), most.String()))
+			} else if !there || reported.Cmp(before) < 0 {
+				l.into[name] = reported.DeepCopy()
+			}
+		}
+	}
+	return refuted
+}
+
+// leastShare is the least share of an expected resource, in percent, that a node may report.
+const leastShare = 80
+
+// plausible reports whether a node may report a value: drover computes what is expected, and the flavor has most. A user with root rights on
+// a node chooses what its kubelet reports, so other values do not count for other nodes (F-91).
+func plausible(reported, expected, most resource.Quantity) bool {
+	return reported.Sign() > 0 && reported.Cmp(most) <= 0 && 100*reported.AsApproximateFloat64() >= leastShare*expected.AsApproximateFloat64()
+}
+
+// ownNodes returns the Ready nodes with the subject's current template and kubelet settings, sorted by name.
+func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstrap.KubeletSettings) ([]*corev1.Node, error) {
 	sets, err := r.presentSets(ctx, s)
 	if err != nil || len(sets) == 0 {
 		return nil, err
@@ -117,7 +162,7 @@ func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstra
 	if err := r.client.List(ctx, &machines, client.InNamespace(s.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing machines: %w", err)
 	}
-	var least *v1alpha1.NodeTemplate
+	var nodes []*corev1.Node
 	for i := range machines.Items {
 		m := &machines.Items[i]
 		owner := metav1.GetControllerOfNoCopy(m)
@@ -129,10 +174,11 @@ func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstra
 			return nil, fmt.Errorf("reading node %s: %w", m.Status.NodeRef.Name, err)
 		}
 		if v1alpha1.NodeReady(node).Status == corev1.ConditionTrue && !outdated(node, settings) {
-			least = lower(least, node)
+			nodes = append(nodes, node)
 		}
 	}
-	return least, nil
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes, nil
 }
 
 // presentSets returns the UIDs of the sets with the current template.
@@ -152,24 +198,4 @@ func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bo
 		}
 	}
 	return out, nil
-}
-
-// lower returns, for each resource, the lower of two quantities: the one in than, and the one that the node reports.
-func lower(than *v1alpha1.NodeTemplate, n *corev1.Node) *v1alpha1.NodeTemplate {
-	if than == nil {
-		return &v1alpha1.NodeTemplate{Capacity: n.Status.Capacity.DeepCopy(), Allocatable: n.Status.Allocatable.DeepCopy()}
-	}
-	for _, name := range learnt {
-		least(than.Capacity, n.Status.Capacity, name)
-		least(than.Allocatable, n.Status.Allocatable, name)
-	}
-	return than
-}
-
-func least(into, from corev1.ResourceList, name corev1.ResourceName) {
-	if a, ok := into[name]; ok {
-		if b, there := from[name]; there && b.Cmp(a) < 0 {
-			into[name] = b.DeepCopy()
-		}
-	}
 }

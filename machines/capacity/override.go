@@ -2,6 +2,8 @@ package capacity
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,28 +24,35 @@ type override struct {
 	gpuCount          int64
 	labels            map[string]string
 	taints            []corev1.Taint
+	// ignored describes, for users, the annotations whose values cannot be used.
+	ignored []string
 }
 
-// readOverride reads the annotations. Its error names the annotation and the value.
-func readOverride(annotations map[string]string) (override, error) {
-	var o override
-	for key, value := range annotations {
+// readOverride reads the annotations. A value that cannot be used is ignored, and so is one part of a list of labels or taints; the others
+// apply.
+func readOverride(annotations map[string]string) (o override) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		name, ok := strings.CutPrefix(key, v1alpha1.AnnotationCapacity)
 		if !ok {
 			continue
 		}
-		if err := o.set(name, value); err != nil {
-			return override{}, fmt.Errorf("annotation %s has the value %q: %w", key, value, err)
+		if err := o.set(name, annotations[key]); err != nil {
+			o.ignored = append(o.ignored, fmt.Sprintf("annotation %s has the value %q: %v", key, annotations[key], err))
 		}
 	}
 	if o.gpuCount > 0 && o.gpuType == "" {
-		return override{}, fmt.Errorf("annotation %sgpu-count needs %sgpu-type, the name of the resource", v1alpha1.AnnotationCapacity, v1alpha1.AnnotationCapacity)
+		o.gpuCount = 0
+		o.ignored = append(o.ignored, fmt.Sprintf("annotation %sgpu-count needs %sgpu-type, the name of the resource", v1alpha1.AnnotationCapacity, v1alpha1.AnnotationCapacity))
 	}
-	return o, nil
+	return o
 }
 
-// set reads one annotation of a node template. It ignores names that drover does not know, such as csi-driver.
+// set reads one annotation of a node template. An empty value sets nothing, because charts render "none" in that way. It ignores names that
+// drover does not know, such as csi-driver.
 func (o *override) set(name, value string) (err error) {
+	if strings.TrimSpace(value) == "" {
+		return nil
+	}
 	switch name {
 	case "cpu":
 		o.cpu, err = positive(value)
@@ -56,10 +65,10 @@ func (o *override) set(name, value string) (err error) {
 		n, err = count(value)
 		o.maxPods = int32(n)
 	case "gpu-type":
-		o.gpuType = value
 		if problems := validation.IsQualifiedName(value); len(problems) > 0 {
-			err = fmt.Errorf("it is not the name of a resource: %s", problems[0])
+			return fmt.Errorf("it is not the name of a resource: %s", problems[0])
 		}
+		o.gpuType = value
 	case "gpu-count":
 		o.gpuCount, err = count(value)
 	case "labels":
@@ -82,22 +91,62 @@ func (o override) apply(shape *cloud.Shape, settings *bootstrap.KubeletSettings)
 	}
 }
 
+// within lowers the resources that annotations or a class have set to those of the flavor, and the number of GPUs in annotations too. It
+// returns a text for each one that was above. A disk of 0 and no GPUs mean that the flavor states none, and limit nothing.
+func (o *override) within(flavor cloud.Shape, shape *cloud.Shape) (refuted []string) {
+	for _, r := range []struct {
+		name  corev1.ResourceName
+		value *resource.Quantity
+		most  resource.Quantity
+	}{
+		{corev1.ResourceCPU, &shape.CPU, flavor.CPU},
+		{corev1.ResourceMemory, &shape.Memory, flavor.Memory},
+		{corev1.ResourceEphemeralStorage, &shape.Disk, flavor.Disk},
+	} {
+		if r.most.Sign() > 0 && r.value.Cmp(r.most) > 0 {
+			refuted = append(refuted, fmt.Sprintf("an annotation or the class sets %s=%s (the flavor has %s)", r.name, r.value.String(), r.most.String()))
+			*r.value = r.most.DeepCopy()
+		}
+	}
+	if flavor.GPUs > 0 && o.gpuCount > flavor.GPUs {
+		refuted = append(refuted, fmt.Sprintf("an annotation sets %s=%d (the flavor has %d)", o.gpuType, o.gpuCount, flavor.GPUs))
+		o.gpuCount = flavor.GPUs
+	}
+	return refuted
+}
+
 // extend adds to the template the labels, taints and GPUs that annotations set.
 func (o override) extend(t *v1alpha1.NodeTemplate) {
 	for key, value := range o.labels {
 		t.Labels[key] = value
 	}
-	t.Taints = append(t.Taints, o.taints...)
+	t.Taints = withTaints(t.Taints, o.taints)
 	if o.gpuCount > 0 {
 		gpus := *resource.NewQuantity(o.gpuCount, resource.DecimalSI)
 		t.Capacity[corev1.ResourceName(o.gpuType)], t.Allocatable[corev1.ResourceName(o.gpuType)] = gpus, gpus
 	}
 }
 
+// withTaints adds taints to a list. A taint replaces the one with the same key and effect, of which a node has only one.
+func withTaints(list, more []corev1.Taint) []corev1.Taint {
+	for _, t := range more {
+		if i := slices.IndexFunc(list, func(o corev1.Taint) bool { return o.MatchTaint(&t) }); i >= 0 {
+			list[i] = t
+		} else {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// positive parses a quantity. It returns nil for 0, which sets nothing.
 func positive(value string) (*resource.Quantity, error) {
 	q, err := resource.ParseQuantity(value)
-	if err != nil || q.Sign() <= 0 {
-		return nil, fmt.Errorf("it must be a quantity above 0, such as 4 or 16Gi")
+	if err != nil || q.Sign() < 0 {
+		return nil, fmt.Errorf("it must be a quantity such as 4 or 16Gi")
+	}
+	if q.IsZero() {
+		return nil, nil
 	}
 	return &q, nil
 }
@@ -110,24 +159,46 @@ func count(value string) (int64, error) {
 	return n, nil
 }
 
-// labelsOf parses key=value pairs, separated by commas.
+// partsOf returns the parts of a list that is separated by commas, without the empty ones.
+func partsOf(value string) (parts []string) {
+	for _, part := range strings.Split(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// labelsOf parses key=value pairs, separated by commas. Its error names the parts that are none; the others are returned nevertheless.
 func labelsOf(value string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, part := range strings.Split(value, ",") {
-		key, v, ok := strings.Cut(strings.TrimSpace(part), "=")
+	var wrong []string
+	for _, part := range partsOf(value) {
+		key, v, ok := strings.Cut(part, "=")
 		if !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
-			return nil, fmt.Errorf("%q is not a label of the form key=value", part)
+			wrong = append(wrong, part)
+			continue
 		}
 		out[key] = v
 	}
-	return out, nil
+	return out, unusable(wrong, "a label of the form key=value")
 }
 
-// taintsOf parses key=value:effect, separated by commas. The value may be missing.
+// unusable returns an error that names the parts of a list that are not what they must be; nil when there are none.
+func unusable(parts []string, what string) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%q is not %s", parts, what)
+}
+
+// taintsOf parses key=value:effect, separated by commas. The value may be missing. Its error names the parts that are none; the others are
+// returned nevertheless.
 func taintsOf(value string) ([]corev1.Taint, error) {
 	var out []corev1.Taint
-	for _, part := range strings.Split(value, ",") {
-		rest, effect, ok := strings.Cut(strings.TrimSpace(part), ":")
+	var wrong []string
+	for _, part := range partsOf(value) {
+		rest, effect, ok := strings.Cut(part, ":")
 		key, v, _ := strings.Cut(rest, "=")
 		t := corev1.Taint{Key: key, Value: v, Effect: corev1.TaintEffect(effect)}
 		switch t.Effect {
@@ -136,9 +207,10 @@ func taintsOf(value string) ([]corev1.Taint, error) {
 			ok = false
 		}
 		if !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
-			return nil, fmt.Errorf("%q is not a taint of the form key=value:NoSchedule", part)
+			wrong = append(wrong, part)
+			continue
 		}
 		out = append(out, t)
 	}
-	return out, nil
+	return out, unusable(wrong, "a taint of the form key=value:NoSchedule")
 }

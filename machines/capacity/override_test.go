@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 func TestCapacityAnnotationsOverrideTheFlavor(t *testing.T) {
@@ -19,7 +21,9 @@ func TestCapacityAnnotationsOverrideTheFlavor(t *testing.T) {
 	} {
 		d.Annotations[v1alpha1.AnnotationCapacity+name] = value
 	}
-	got := resolve(t, d, shape())
+	large := shape()
+	large.CPU, large.Memory, large.Disk = resource.MustParse("16"), resource.MustParse("32Gi"), resource.MustParse("200Gi")
+	got := resolve(t, d, large)
 	if want := "cpu=8 ephemeral-storage=100Gi memory=16Gi pods=60"; lineOf(got.Capacity) != want {
 		t.Errorf("the capacity is %s, want %s", lineOf(got.Capacity), want)
 	}
@@ -34,18 +38,116 @@ func TestCapacityAnnotationsOverrideTheFlavor(t *testing.T) {
 	}
 }
 
-func TestUnreadableCapacityAnnotationsAreErrors(t *testing.T) {
-	for name, value := range map[string]string{
-		"cpu": "many", "memory": "-1", "ephemeral-disk": "0", "maxPods": "1.5", "gpu-type": "no name", "gpu-count": "1",
-		"labels": "a", "taints": "a=b:Sometimes",
+func TestNeitherAnnotationsNorAClassGiveANodeMoreThanItsFlavorHas(t *testing.T) {
+	above := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourceEphemeralStorage: resource.MustParse("10Ti")}
+	annotated := map[string]string{"cpu": "64", "memory": "1Ti", "ephemeral-disk": "10Ti", "gpu-type": "nvidia.com/gpu", "gpu-count": "8"}
+	for _, tc := range []struct {
+		name        string
+		annotations map[string]string
+		class       *v1alpha1.ClassNodeTemplate
+		flavor      func(*cloud.Shape)
+		want        string
+		gpus        int64
+		refuted     int
+	}{
+		{
+			name: "annotations above the flavor have the flavor's values (F-92)", annotations: annotated, flavor: func(s *cloud.Shape) { s.GPUs = 1 },
+			want: "cpu=2 ephemeral-storage=50Gi memory=4Gi pods=110", gpus: 1, refuted: 4,
+		},
+		{
+			name: "a class above the flavor has the flavor's values (F-92)", class: &v1alpha1.ClassNodeTemplate{Capacity: above},
+			want: "cpu=2 ephemeral-storage=50Gi memory=4Gi pods=110", refuted: 3,
+		},
+		{
+			name: "annotations of at most the flavor stay (F-92)", annotations: map[string]string{"cpu": "2", "memory": "4Gi", "ephemeral-disk": "20Gi"},
+			want: "cpu=2 ephemeral-storage=20Gi memory=4Gi pods=110",
+		},
+		{
+			name: "a disk and GPUs that the flavor does not state are taken from annotations (F-92)", annotations: map[string]string{"ephemeral-disk": "10Ti", "gpu-type": "nvidia.com/gpu", "gpu-count": "8"},
+			flavor: func(s *cloud.Shape) { s.Disk = resource.Quantity{} },
+			want:   "cpu=2 ephemeral-storage=10Ti memory=4166118277 pods=110", gpus: 8,
+		},
 	} {
-		t.Run("an unreadable capacity annotation "+name+" is an error that names the annotation", func(t *testing.T) {
-			d := deployment()
-			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + name: value}
-			_, err := rules.template(ofDeployment(d), shape(), nil)
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), v1alpha1.AnnotationCapacity+name) {
-				t.Errorf("the error is %v", err)
+		t.Run(tc.name, func(t *testing.T) {
+			d, flavor := deployment(), shape()
+			d.Annotations = map[string]string{}
+			for name, value := range tc.annotations {
+				d.Annotations[v1alpha1.AnnotationCapacity+name] = value
+			}
+			if tc.flavor != nil {
+				tc.flavor(&flavor)
+			}
+			got, err := rules.template(ofDeployment(d), flavor, tc.class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gpus := got.Allocatable["nvidia.com/gpu"]
+			if line := lineOf(got.Capacity); line != tc.want || gpus.Value() != tc.gpus || len(got.refuted) != tc.refuted {
+				t.Errorf("capacity %s, %d GPUs, refused %q; want %s, %d and %d texts", line, gpus.Value(), got.refuted, tc.want, tc.gpus, tc.refuted)
 			}
 		})
 	}
+}
+
+func TestANodeTemplateHasOneTaintOfAKeyAndEffect(t *testing.T) {
+	for name, tc := range map[string]struct{ annotation, want string }{
+		"an annotation replaces the taint of the same key and effect (F-74)":   {"dedicated=other:NoSchedule", "dedicated=other:NoSchedule"},
+		"an annotation adds a taint of the same key and another effect (F-74)": {"dedicated=ci:NoExecute", "dedicated=ci:NoSchedule dedicated=ci:NoExecute"},
+		"the last of two equal taints in an annotation counts (F-74)":          {"gpu=a:NoSchedule,gpu=b:NoSchedule", "dedicated=ci:NoSchedule gpu=b:NoSchedule"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := deployment()
+			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + "taints": tc.annotation}
+			var got []string
+			for _, taint := range resolve(t, d, shape()).Taints {
+				got = append(got, taint.ToString())
+			}
+			if line := strings.Join(got, " "); line != tc.want {
+				t.Errorf("the taints are %s, want %s", line, tc.want)
+			}
+		})
+	}
+}
+
+func TestACapacityAnnotationThatCannotBeReadCostsOnlyItself(t *testing.T) {
+	for name, value := range map[string]string{
+		"cpu": "many", "memory": "-1", "ephemeral-disk": "1x", "maxPods": "1.5", "gpu-type": "no name", "gpu-count": "1",
+		"labels": "a", "taints": "a=b:Sometimes",
+	} {
+		t.Run("the template leaves out an unreadable "+name+", and the condition names the annotation (F-128)", func(t *testing.T) {
+			d := deployment()
+			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + name: value}
+			got, err := rules.template(ofDeployment(d), shape(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := resolve(t, deployment(), shape()); !equality.Semantic.DeepEqual(got.NodeTemplate, want) {
+				t.Errorf("the template is %+v, want %+v", got.NodeTemplate, want)
+			}
+			said := judge(ofDeployment(d), got, nil)
+			if !strings.Contains(said.condition.Message, v1alpha1.AnnotationCapacity+name) || said.warning == "" {
+				t.Errorf("the verdict is %+v", said)
+			}
+		})
+	}
+	for name, value := range map[string]string{
+		"cpu": "", "memory": "0", "ephemeral-disk": " ", "maxPods": "0", "gpu-type": "", "gpu-count": "0", "labels": " , ", "taints": "",
+	} {
+		t.Run("an empty "+name+", or one of 0, sets nothing and is not an error (F-128)", func(t *testing.T) {
+			d := deployment()
+			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + name: value}
+			got, err := rules.template(ofDeployment(d), shape(), nil)
+			if err != nil || len(got.refuted) > 0 || !equality.Semantic.DeepEqual(got.NodeTemplate, resolve(t, deployment(), shape())) {
+				t.Errorf("error %v, refused %q, template %+v", err, got.refuted, got.NodeTemplate)
+			}
+		})
+	}
+	t.Run("the good entries of a list count although another one is bad or empty (F-128)", func(t *testing.T) {
+		d := deployment()
+		d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + "labels": "tier=web,,bad", v1alpha1.AnnotationCapacity + "taints": "x:NoExecute,"}
+		got, err := rules.template(ofDeployment(d), shape(), nil)
+		if err != nil || got.Labels["tier"] != "web" || len(got.Taints) != 2 || len(got.refuted) != 1 {
+			t.Errorf("error %v, labels %v, taints %v, refused %q", err, got.Labels, got.Taints, got.refuted)
+		}
+	})
 }

@@ -23,10 +23,15 @@ type Rules struct {
 	// keys of taints that other programs remove before the node takes pods.
 	StartupTaint       string
 	OtherStartupTaints []string
+	// AllowedNodeLabels are the keys of reserved labels that nodes may have. Nodes get no other reserved labels, so the autoscaler must not
+	// expect them, whether a template or an annotation has them.
+	AllowedNodeLabels []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent.
 	KernelMemory float64
 	// GPUResource is the name under which a node reports its GPUs.
 	GPUResource corev1.ResourceName
+	// GPULabel is the key of the label that holds the type of a node's GPUs; empty when there is none.
+	GPULabel string
 }
 
 // resolved is a node template together with its origin.
@@ -36,6 +41,15 @@ type resolved struct {
 	lesson string
 	// given lists the resources that annotations or a class set. They are not learned from nodes.
 	given []corev1.ResourceName
+	// flavor holds what the flavor has. No node can have more.
+	flavor corev1.ResourceList
+	// refuted describes, for users, the values of nodes, annotations and the class that the template does not contain, because they cannot
+	// be read or the flavor does not allow them.
+	refuted []string
+	// guessed lists the labels whose values are only probable.
+	guessed []string
+	// unlike describes, for users, how the group's nodes differ from each other and from the template.
+	unlike []string
 	// settings holds the settings that annotations set for the kubelets of new nodes.
 	settings bootstrap.KubeletSettings
 }
@@ -43,36 +57,46 @@ type resolved struct {
 // template returns the template node: the node that a new Machine becomes on a server of this shape, as it is when it begins to take
 // pods. The node has its permanent labels and taints. It lacks the taints that are removed before it takes pods: startup taints, and
 // those of the cloud-controller-manager and of the node lifecycle. Values of a MachineClass replace those of the flavor, and annotations
-// replace both.
+// replace both. Neither can give a node more than the flavor has: the autoscaler would send the group pods that fit on other groups' nodes,
+// and not on these (F-92).
 //
-// template returns an error of class Invalid when the kubelet annotations of the template or the object, or the object's capacity
-// annotations, cannot be read.
+// template returns an error of class Invalid when the kubelet annotations of the template or the object cannot be read, because then no
+// server is created.
 func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
 	settings, err := s.owners.KubeletSettings(s.template.Metadata.Annotations)
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
 	}
 	annotated := settings
-	over, err := readOverride(s.GetAnnotations())
-	if err != nil {
-		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations: %v", err)
-	}
+	over := readOverride(s.GetAnnotations())
+	flavor := shape
 	overShape(class, &shape, &settings)
 	over.apply(&shape, &settings)
+	refuted := slices.Concat(over.ignored, over.within(flavor, &shape))
 	left, err := allocatable(shape, settings, r.KernelMemory)
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
 	}
 	given := over.given(class)
-	out := resolved{given: given, settings: annotated, NodeTemplate: &v1alpha1.NodeTemplate{
+	out := resolved{given: given, flavor: capacity(flavor, settings.MaxPods), refuted: refuted, settings: annotated, NodeTemplate: &v1alpha1.NodeTemplate{
 		Capacity:    arriving(capacity(shape, settings.MaxPods), given, r.KernelMemory),
 		Allocatable: left,
 		Labels:      labels(s, shape),
 		Taints:      r.taints(s.template.Spec.Taints),
 	}}
+	if shape.Architecture == "" && over.labels[corev1.LabelArchStable] == "" {
+		out.guessed = archLabels
+		set(out.Labels, "amd64", archLabels...)
+	}
 	addGPUs([]corev1.ResourceList{out.Capacity, out.Allocatable}, r.GPUResource, shape.GPUs)
 	beyond(class, out.NodeTemplate)
 	over.extend(out.NodeTemplate)
+	if kind, labelled := out.Labels[r.GPULabel]; labelled && r.GPULabel != "" && v1alpha1.HasResource(out.Allocatable, v1alpha1.IsKnownGPU) {
+		out.Labels[v1alpha1.LabelGPU] = kind
+	}
+	for _, key := range v1alpha1.WithheldNodeLabels(r.AllowedNodeLabels, out.Labels) {
+		delete(out.Labels, key)
+	}
 	if out.ResolvedFor, err = hashOf(s.template); err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template: %v", err)
 	}
@@ -97,16 +121,16 @@ func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName
 	return names
 }
 
+// archLabels are the labels of the architecture.
+var archLabels = []string{corev1.LabelArchStable, "beta.kubernetes.io/arch"}
+
 // labels returns the labels of the template, overridden by the labels that the kubelet, the cloud-controller-manager and the CSI driver
 // put on every node. It lacks the label of the host name, which differs between nodes.
 func labels(s *subject, shape cloud.Shape) map[string]string {
 	out := bootstrap.NodeLabels(&s.template.Spec, s.template.Metadata.Labels, s.selector)
-	arch := shape.Architecture
-	if arch == "" {
-		arch = "amd64"
-	}
+	out[v1alpha1.LabelManaged] = "true"
 	set(out, "linux", corev1.LabelOSStable, "beta.kubernetes.io/os")
-	set(out, arch, corev1.LabelArchStable, "beta.kubernetes.io/arch")
+	set(out, shape.Architecture, archLabels...)
 	set(out, shape.Flavor, corev1.LabelInstanceTypeStable, corev1.LabelInstanceType)
 	set(out, shape.Zone, append([]string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone}, shape.ZoneLabels...)...)
 	set(out, shape.Region, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
@@ -136,11 +160,11 @@ var passing = []string{
 func (r Rules) taints(of []corev1.Taint) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range of {
-		if t.Key == r.StartupTaint || slices.Contains(passing, t.Key) || slices.Contains(r.OtherStartupTaints, t.Key) {
+		if t.Key == r.StartupTaint || slices.Contains(passing, t.Key) || slices.Contains(r.OtherStartupTaints, t.Key) || v1alpha1.IsStartupTaint(t.Key) {
 			continue
 		}
 		t.TimeAdded = nil
-		out = append(out, t)
+		out = withTaints(out, []corev1.Taint{t})
 	}
 	return out
 }

@@ -118,7 +118,7 @@ func lineOf(list corev1.ResourceList) string {
 
 func TestANodeTemplateHasTheLabelsOfItsFutureNodes(t *testing.T) {
 	want := map[string]string{
-		"team": "nodes", "disk": "ssd",
+		"team": "nodes", "disk": "ssd", v1alpha1.LabelManaged: "true",
 		"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64",
 		"node.kubernetes.io/instance-type": "m1.small", "beta.kubernetes.io/instance-type": "m1.small",
 		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
@@ -136,12 +136,29 @@ func TestANodeTemplateHasTheLabelsOfItsFutureNodes(t *testing.T) {
 			t.Errorf("the label is %q", got)
 		}
 	})
+	t.Run("reserved labels are left out unless they are allowed, whether a template or an annotation sets them (F-89)", func(t *testing.T) {
+		const role, tier, allowed = "node-role.kubernetes.io/control-plane", "node-restriction.kubernetes.io/tier", "node-restriction.kubernetes.io/team"
+		d := deployment()
+		d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + "labels": role + "=,rack=r1"}
+		d.Spec.Template.Metadata.Labels[tier] = "high"
+		d.Spec.Template.Spec.Metadata.Labels[allowed] = "a"
+		permissive := rules
+		permissive.AllowedNodeLabels = []string{allowed}
+		got, err := permissive.template(ofDeployment(d), shape(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, hasRole := got.Labels[role]
+		if _, hasTier := got.Labels[tier]; hasRole || hasTier || got.Labels[allowed] != "a" || got.Labels["rack"] != "r1" {
+			t.Errorf("labels %v", got.Labels)
+		}
+	})
 	t.Run("labels whose value is unknown or invalid are left out", func(t *testing.T) {
 		s := shape()
 		s.Zone, s.Region, s.Architecture, s.Flavor = "", "", "", "a flavor with spaces"
 		got := resolve(t, deployment(), s).Labels
 		if diff := cmp.Diff(map[string]string{
-			"team": "nodes", "disk": "ssd",
+			"team": "nodes", "disk": "ssd", v1alpha1.LabelManaged: "true",
 			"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "amd64",
 		}, got); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
@@ -169,14 +186,37 @@ func TestAnUnreadableKubeletAnnotationIsAnErrorThatNamesIt(t *testing.T) {
 }
 
 func TestANodeTemplateHasNoStartupTaintsOfOtherPrograms(t *testing.T) {
-	t.Run("the taint of --other-startup-taints is left out, and other taints stay (F-47)", func(t *testing.T) {
+	t.Run("the taint of --other-startup-taints and those with the autoscaler's prefixes are left out, and other taints stay (F-47, F-129)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
+		byName := corev1.Taint{Key: "startup-taint.cluster-autoscaler.kubernetes.io/cilium", Effect: corev1.TaintEffectNoExecute}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
-		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, lasting})
+		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, byName, lasting})
 		if len(got) != 1 || got[0] != lasting {
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+func TestANodeTemplateHasTheGPULabelThatDroverReports(t *testing.T) {
+	for name, tc := range map[string]struct {
+		resource corev1.ResourceName
+		gpus     int64
+		want     string
+	}{
+		"with GPUs that the autoscaler knows, the label has their type (F-125)":           {DefaultGPUResource, 2, "a100"},
+		"with GPUs of another name there is no label, as on the nodes (F-126)":            {"example.com/shared", 2, ""},
+		"without GPUs there is no label, although the node has the label of GPUs (F-125)": {DefaultGPUResource, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, of, d := rules, shape(), deployment()
+			r.GPULabel, r.GPUResource, of.GPUs = "accelerator", tc.resource, tc.gpus
+			d.Spec.Template.Spec.Metadata.Labels["accelerator"] = "a100"
+			got, err := r.template(ofDeployment(d), of, nil)
+			if err != nil || got.Labels[v1alpha1.LabelGPU] != tc.want {
+				t.Errorf("labels %v, error %v", got.Labels, err)
+			}
+		})
+	}
 }
 
 func TestANodeTemplateHasTheGPUsOfItsFlavor(t *testing.T) {

@@ -64,12 +64,7 @@ func (r *Reconciler) nodesReady(owner func(context.Context, *v1alpha1.Machine) [
 }
 
 func running(m *v1alpha1.Machine) bool {
-	for i := range m.Status.Conditions {
-		if c := &m.Status.Conditions[i]; c.Type == v1alpha1.ConditionReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue
 }
 
 func (r *Reconciler) setOf(ctx context.Context, m *v1alpha1.Machine) *v1alpha1.MachineSet {

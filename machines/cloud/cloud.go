@@ -192,7 +192,11 @@ type Server struct {
 	// Machine.
 	Adopted   bool
 	Addresses []corev1.NodeAddress
-	Created   time.Time
+	// Created is when the server was created, on drover's clock. The error is a minute or less, unless the cloud does not show its clock.
+	Created time.Time
+	// Seen is since when drover has been able to observe the server, on drover's clock: since this process knows the server, or
+	// since the cloud's lists succeed again after they had failed for some minutes. It is zero when that is not known.
+	Seen time.Time
 	// HostID identifies the physical host within the project; empty until it is known.
 	HostID string
 	// Record must be stored in the Machine's status while the server lives.

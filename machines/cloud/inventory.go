@@ -69,6 +69,7 @@ type Resource struct {
 	Machine types.UID
 	// UsedBy is the ID of the existing server that a port or floating IP is attached to; empty when it is attached to none.
 	UsedBy string
-	// Seen is when this process first saw the resource. Created is the cloud's creation time; zero when the cloud reports none.
+	// Seen is when this process first saw the resource. Created is when it was created, on drover's clock as in Server; zero when the cloud
+	// does not say.
 	Seen, Created time.Time
 }

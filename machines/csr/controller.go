@@ -32,11 +32,12 @@ const name = "drover-csr"
 const indexNode = "drover.csr.node"
 
 // While a request cannot be decided yet, drover tries again every second. After a minute it tries every 15 s, and after an hour it
-// stops.
+// stops. After shownAge an Event of the Machine has the reason.
 const (
 	retry        = time.Second
 	retryLong    = 15 * time.Second
 	retryLongAge = time.Minute
+	shownAge     = 2 * time.Minute
 	patience     = time.Hour
 )
 
@@ -132,6 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.write(ctx, &o, v)
 	case Wait:
 		log.V(1).Info("Certificate request waits")
+		r.report(f.Machine, &o, v)
 		return ctrl.Result{RequeueAfter: r.again(&o)}, nil
 	}
 	log.Info("Left a certificate request alone")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/bootstrap"
 )
@@ -49,8 +50,8 @@ const (
 )
 
 // Decide returns what to do about a request. It approves three kinds of requests: the first client certificate of a server that has yet to
-// join, the renewal of a joined node's client certificate, and a joined node's serving certificate for its own name and the addresses that
-// the cloud's inventory has for its server (MC-58).
+// join, the renewal of a joined node's client certificate, and a joined node's serving certificate for its own name and the host name and
+// addresses that the cloud's inventory has for its server (MC-58).
 func Decide(r *Request, f *Facts) Verdict {
 	switch {
 	case r.Decided:
@@ -127,14 +128,16 @@ func decideServing(r *Request, f *Facts) Verdict {
 	if v, ok := checkMarkedServer(f); !ok {
 		return v
 	}
-	for _, ip := range r.IPs {
-		address, ok := addressOf(ip)
-		// The Node can show an address before the cloud lists it, so drover does not deny the request.
-		if !ok || !hasAddress(f.Machine.Server, address) {
-			return await("the cloud shows no address %s for server %s", ip, f.Machine.ServerName)
-		}
-		if node := f.Taken[address]; node != "" {
-			return await("%s is already an address of the older node %s", ip, node)
+	for _, host := range r.hosts() {
+		switch other := f.Taken[host]; {
+		case host != f.Machine.ServerName && !hasHost(f.Machine.Server.Addresses, host):
+			if isName(host) {
+				return deny("%q is neither the name of server %s nor the value of its metadata key hostname", host, f.Machine.ServerName)
+			}
+			// The Node can show an address before the cloud lists it, so drover does not deny the request.
+			return await("the cloud shows no address %s for server %s", host, f.Machine.ServerName)
+		case other != "":
+			return await("%s is already a name or address of node %s", host, other)
 		}
 	}
 	return approve("serving certificate of node %s", f.Machine.ServerName)
@@ -155,8 +158,8 @@ func checkServingForm(r *Request, f *Facts) (Verdict, bool) {
 	}
 	for _, name := range r.DNSNames {
 		switch {
-		case name != own:
-			return deny("%q is not the name of server %s", name, own), false
+		case len(validation.IsDNS1123Subdomain(name)) > 0:
+			return deny("%q is not a host name in lower case", name), false
 		case f.Reserved.hasName(name):
 			return deny("%q is a name of the API server or of Services, which no node may have", name), false
 		}

@@ -46,9 +46,9 @@ type Facts struct {
 	Contested string
 	// Reserved holds what a serving certificate may never contain. It is set for serving requests only.
 	Reserved Reserved
-	// Taken holds the requested addresses that belong to a Node older than the requester's Node, each with the name of the older Node. It is
-	// set for serving requests only.
-	Taken map[netip.Addr]string
+	// Taken holds the requested names and addresses that belong to another Node, each with the name of that Node. It is set for serving
+	// requests only.
+	Taken map[string]string
 }
 
 // Machine holds what is known about one Machine.
@@ -69,14 +69,20 @@ type Machine struct {
 	Server *cloud.Server
 	// Unknown describes why the inventory does not show whether there is a server; empty when the inventory is complete.
 	Unknown string
+
+	// node is the UID of the Node in the Machine's status.
+	node types.UID
 }
 
 // Node is the Node with a Machine's server name.
 type Node struct {
-	// Server is the server that the Node's provider ID names; empty while the Node has no provider ID.
+	// Server is the server that the Node's provider ID names; empty while the Node has no provider ID that names one.
 	Server cloud.ServerID
 	// Created is when the Node registered.
 	Created time.Time
+
+	// uid is the Node's UID. ofMachine is the UID in a provider ID that machine-controller has made; empty for any other.
+	uid, ofMachine types.UID
 }
 
 // serverID returns the Machine's server: the server with the Machine's owner tag, or else, while the inventory is incomplete, the
@@ -92,14 +98,31 @@ func (m *Machine) serverID() cloud.ServerID {
 	return ""
 }
 
-// hasAddress reports whether the server has the address.
-func hasAddress(s *cloud.Server, address netip.Addr) bool {
-	return slices.ContainsFunc(s.Addresses, func(a corev1.NodeAddress) bool {
-		if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
-			return false
+// hosts returns the names and addresses in the request. Addresses have the form that netip.Addr prints, so that texts can be compared.
+func (r *Request) hosts() []string {
+	all := slices.Clone(r.DNSNames)
+	for _, ip := range r.IPs {
+		address, _ := addressOf(ip)
+		all = append(all, address.String())
+	}
+	return all
+}
+
+// isName reports whether a host is a name, and not an address.
+func isName(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err != nil
+}
+
+// hasHost reports whether a name or address is among those of a server or Node. An address must have the type of an address there.
+func hasHost(all []corev1.NodeAddress, host string) bool {
+	return slices.ContainsFunc(all, func(a corev1.NodeAddress) bool {
+		switch a.Type {
+		case corev1.NodeInternalIP, corev1.NodeExternalIP:
+			have, err := netip.ParseAddr(a.Address)
+			return err == nil && have.Unmap().String() == host
 		}
-		have, err := netip.ParseAddr(a.Address)
-		return err == nil && have.Unmap() == address
+		return isName(host) && a.Address == host
 	})
 }
 

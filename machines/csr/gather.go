@@ -51,16 +51,23 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 	}
 	claims := Choose(machines, f.Node)
 	f.Machine = subject(machines, claims, asked)
+	f.nameServer()
 	f.Contested = claims.contested(f.Machine)
 	if request.Signer == certificatesv1.KubeletServingSignerName {
 		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
-		// Addresses of servers in the configured cloud are not compared with those of older Nodes: drover trusts this cloud to list only
-		// addresses that belong to a server, and does not trust the addresses that the kubelet of an older Node reports.
-		if own := f.Machine.Server; err == nil && own != nil && !own.Configured {
-			f.Taken, err = r.taken(ctx, request, server, f.Node)
+		if err == nil && f.Machine.Server != nil {
+			f.Taken, err = r.taken(ctx, contestable(request, f.Machine), server, f.Node)
 		}
 	}
 	return f, claims, err
+}
+
+// nameServer sets the server of a Node whose provider ID has the Machine's UID and names no server. The Machine's status, which only drover
+// and machine-controller write, names the Node.
+func (f *Facts) nameServer() {
+	if n, m := f.Node, f.Machine; n != nil && m.node != "" && n.ofMachine == m.UID && n.uid == m.node {
+		n.Server = m.serverID()
+	}
 }
 
 // subject returns the Machine that a request concerns: the Machine of the request's token, or else the Machine that may use the node name.
@@ -147,7 +154,12 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	return &Node{Server: r.serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
+	out := &Node{Created: node.CreationTimestamp.Time, uid: node.UID}
+	var made bool
+	if out.ofMachine, made = v1alpha1.MachineControllerUID(node.Spec.ProviderID); !made {
+		out.Server = r.serverOf(node.Spec.ProviderID)
+	}
+	return out, nil
 }
 
 // serverOf returns the server ID in the provider ID of a Node. It returns a provider ID of another form unchanged, because an empty result
@@ -162,6 +174,9 @@ func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine
 		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(), Created: m.CreationTimestamp.Time,
 		Deleting: m.DeletionTimestamp != nil, Paused: v1alpha1.Paused(m.Annotations),
 		Joined: m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
+	}
+	if ref := m.Status.NodeRef; ref != nil {
+		out.node = ref.UID
 	}
 	if m.Spec.ProviderID != nil {
 		out.Recorded = r.Servers.ServerID(*m.Spec.ProviderID)

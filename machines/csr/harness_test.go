@@ -80,18 +80,19 @@ func (s *servers) add(m *v1alpha1.Machine, id string, addresses ...string) {
 	s.marked[m.UID] = server
 }
 
-// eventLog holds the recorded Events, as "namespace/name reason".
+// eventLog holds the recorded Events, as "namespace/name reason", and their notes.
 type eventLog struct {
-	mu  sync.Mutex
-	all []string
+	mu         sync.Mutex
+	all, notes []string
 }
 
-func (e *eventLog) Eventf(regarding, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+func (e *eventLog) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o, ok := regarding.(client.Object)
 	if ok {
 		e.all = append(e.all, fmt.Sprintf("%s/%s %s", o.GetNamespace(), o.GetName(), reason))
+		e.notes = append(e.notes, fmt.Sprintf(note, args...))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAddressesAndNamesThatNoNodeMayHaveAreRefusedInCertificates(t *testing.T) {
+func TestCertificatesWithAnAddressOrANameThatNoNodeMayHaveAreRefused(t *testing.T) {
 	r := Reserved{Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("192.0.2.1/32")}, Names: []string{"api.example.com"}, Domain: "cluster.local"}
 	for address, want := range map[string]string{
 		"10.0.0.5": "", "fd00::5": "", "198.51.100.7": "", "10.97.0.1": "",

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -238,6 +239,33 @@ func TestAMachineGetsCertificatesOnlyForItsOwnServer(t *testing.T) {
 			c := newFakeCluster(t, token("aaaaaa", "m", "uid-m"))
 			tt.change(c, c.machine("m", "10.0.0.5"))
 			if got := c.try(tt.what); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestANodeWhoseProviderIDMachineControllerHasMade(t *testing.T) {
+	for name, tt := range map[string]struct {
+		providerID string
+		recorded   types.UID
+		want       string
+	}{
+		"gets its serving certificate when the provider ID is made of its Machine's UID, and the Machine's status names the Node (F-133)": {"kubermatic://openstack/uid-m", "node", approved},
+		"waits when the Machine's status names another Node of that name (F-133)":                                                         {"kubermatic://openstack/uid-m", "earlier", nothing},
+		"waits when the provider ID is made of another Machine's UID (F-133)":                                                             {"kubermatic://openstack/uid-other", "node", nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newFakeCluster(t)
+			m := c.machine("m", "10.0.0.5")
+			n := node("m", tt.providerID)
+			n.UID = "node"
+			c.create(n)
+			m.Status.NodeRef = &corev1.ObjectReference{Name: "m", UID: tt.recorded}
+			if err := c.client.Update(c.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.try(toServe("m", "m", "m", "10.0.0.5")); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,9 +18,6 @@ import (
 // fieldOwner is the field manager of the condition OthersApprove.
 const fieldOwner = client.FieldOwner(name)
 
-// mostWarned limits the length of the message of the condition OthersApprove, in bytes.
-const mostWarned = fault.MaxMessage
-
 // report sets the condition OthersApprove on every MachineDeployment while other programs approve requests that are made with the tokens of
 // joining servers. When no other program does so any more, report removes the condition. It writes only when the condition changes.
 func (g *ApproverCheck) report(ctx context.Context, why string) error {
@@ -29,7 +25,7 @@ func (g *ApproverCheck) report(ctx context.Context, why string) error {
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {
 		return fmt.Errorf("listing MachineDeployments: %w", err)
 	}
-	why = fault.Cut(strings.ToValidUTF8(why, ""), mostWarned)
+	why = fault.Line(why)
 	var errs []error
 	for i := range list.Items {
 		d := &list.Items[i]

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,10 +14,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Reasons of Events about Machines that want the same node name.
+// Reasons of Events: about Machines that want the same node name, and about a Machine whose node waits for a certificate.
 const (
 	reasonNameTaken     = "NodeNameTaken"
 	reasonNameAmbiguous = "NodeNameAmbiguous"
+	reasonUndecided     = "CertificateUndecided"
 )
 
 // warnEvery is the least time between two Events about the same Machine.
@@ -67,6 +69,14 @@ func (r *Reconciler) warn(c Contenders) {
 	}
 	for _, m := range c.Equal {
 		r.event(m, reasonNameAmbiguous, "Machines %s each have a server named %s: no certificate is approved for them until only one is left", keys(c.Equal), m.ServerName)
+	}
+}
+
+// report records an Event about a request that has waited for minutes. Without its certificate a node cannot join, or serves no logs.
+func (r *Reconciler) report(m *Machine, o *certificatesv1.CertificateSigningRequest, v Verdict) {
+	if created := o.CreationTimestamp.Time; r.Clock.Since(created) >= shownAge {
+		r.event(m, reasonUndecided, "certificate request %s for %s waits: %s; drover tries again until %s",
+			o.Name, o.Spec.SignerName, v.Reason, created.Add(patience).UTC().Format(time.RFC3339))
 	}
 }
 

@@ -50,7 +50,7 @@ type Reconciler struct {
 	nodes    rolledNodes
 	plans    *history
 	statuses *statuses
-	// named remembers the entries of spec.removals of each deployment. rolled remembers the removals that rollouts have written
+	// named remembers the entries of spec.removals of each deployment, and its last size. rolled remembers the removals that rollouts have written
 	// into spec.rolloutRemovals of the sets. Both keep entries that another client has dropped.
 	named, rolled ownership.Removals
 	options       Options
@@ -108,6 +108,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		if err := cache.IndexField(context.Background(), object, controllerIndex, ownership.ControllerOf); err != nil {
 			return err
 		}
+	}
+	if err := cache.IndexField(context.Background(), &v1alpha1.MachineSet{}, madeIndex, baseOf); err != nil {
+		return err
 	}
 	if err := r.options.Target.GetCache().IndexField(context.Background(), &corev1.Node{}, rollingIndex, rollingDeployment); err != nil {
 		return err
@@ -167,23 +170,23 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, err
 	}
 	bounds, boundsCondition := r.statuses.bounds(d)
-	var input []metav1.Condition // the conditions that describe annotations of the deployment
-	for _, c := range []*metav1.Condition{boundsCondition, r.statuses.warnings(d)} {
-		if c != nil {
-			input = append(input, *c)
-		}
-	}
-	sets, err := r.sets.claim(ctx, d)
+	sets, lost, err := r.sets.claim(ctx, d)
 	if err != nil {
 		return 0, err
 	}
-	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Named: named, Sets: sets, Now: r.clock.Now()}
+	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Named: named, Seen: r.named.Size(d), Sets: sets, Lost: lost, Now: r.clock.Now()}
 	if rolled, err := r.writes.rollBack(ctx, snapshot); rolled || err != nil {
 		return 0, err
 	}
 	plan, invalid, err := r.limit.plan(ctx, snapshot)
 	if err != nil {
 		return 0, err
+	}
+	var input []metav1.Condition // the conditions about annotations of the deployment and about its stored template
+	for _, c := range []*metav1.Condition{boundsCondition, r.statuses.warnings(d, plan.Warning)} {
+		if c != nil {
+			input = append(input, *c)
+		}
 	}
 	if invalid != nil {
 		return 0, r.statuses.refuse(ctx, d, invalid, input)
@@ -198,6 +201,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
 	r.named.Keep(d, plan.Removals)
+	r.statuses.reportDegraded(d, plan.Status)
 	plan.Status.Conditions = append(plan.Status.Conditions, input...)
 	if plan.Limited {
 		plan.RequeueAfter = limitRetry

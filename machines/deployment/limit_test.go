@@ -47,7 +47,8 @@ func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) 
 		snapshots = append(snapshots, s)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.MachineDeployment{}).
-		WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).Build()
+		WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).
+		WithIndex(&v1alpha1.MachineSet{}, madeIndex, baseOf).Build()
 	return assemble(Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), MaxReplacing: most},
 		clients{control: c, target: c, live: c, events: events.NewFakeRecorder(10)}), snapshots
 }

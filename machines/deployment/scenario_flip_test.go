@@ -13,12 +13,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -199,4 +201,25 @@ func TestAnAnnotationWithoutEffectIsReported(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestTheLastOrderedSizeIsRestored(t *testing.T) {
+	for name, ordered := range map[string]int32{"a larger": 5, "a smaller": 2} {
+		t.Run(name+" size is restored when a client drops spec.replicas before drover has begun to carry the size out (F-5)", func(t *testing.T) {
+			inFlip(t, 0, func(h *harness) {
+				// While the deployment is paused, drover sees all versions of the deployment and carries out none.
+				h.patch("flip", `{"metadata":{"annotations":{"cluster.k8s.io/paused":"yes"}}}`)
+				h.patch("flip", fmt.Sprintf(`{"spec":{"replicas":%d}}`, ordered))
+				h.rewrite("flip", func(o *unstructured.Unstructured) {
+					o.SetAnnotations(nil)
+					unstructured.RemoveNestedField(o.Object, "spec", "replicas")
+				})
+				time.Sleep(time.Minute)
+				if got := h.get("flip").Spec.Replicas; got == nil || *got != ordered {
+					h.t.Errorf("the restored size is %v, want %d", ptr.Deref(got, -1), ordered)
+				}
+				h.settled("flip", ordered)
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
@@ -67,19 +69,36 @@ func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *meta
 	return bounds, &c
 }
 
-// warnings returns a condition that names the values that drover accepts although they have no effect; nil when there are none. An
-// Event reports a new warning.
-func (s *statuses) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
-	if _, given := d.Annotations[otherRevision]; !given {
+// warnings returns a condition that names the values that drover accepts although they have no effect, and what the API server stores
+// otherwise than drover writes it (stored; "" for nothing). It is nil when there is neither. An Event reports a new warning.
+func (s *statuses) warnings(d *v1alpha1.MachineDeployment, stored string) *metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect, ObservedGeneration: d.Generation}
+	var texts []string
+	if _, given := d.Annotations[otherRevision]; given {
+		texts = append(texts, fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); the annotation may be removed", otherRevision, v1alpha1.AnnotationRevision))
+	}
+	texts = slices.Concat(texts, d.Spec.WithoutEffect(), rollout.ReadOtherwise(d))
+	if stored != "" {
+		c.Reason, texts = ownership.ReasonStoredDifferently, append(texts, stored)
+	}
+	if len(texts) == 0 {
 		return nil
 	}
-	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect,
-		Message:            fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); the annotation may be removed", otherRevision, v1alpha1.AnnotationRevision),
-		ObservedGeneration: d.Generation}
+	c.Message = fault.Line(strings.Join(texts, "; "))
 	if s.transition(d, &c) {
 		s.events.Eventf(d, nil, "Warning", c.Reason, "Reconcile", "%s", c.Message)
 	}
 	return &c
+}
+
+// reportDegraded reports by an Event that the deployment has lost sets, or that one of its sets has an error, when the stored condition does
+// not say so yet.
+func (s *statuses) reportDegraded(d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) {
+	c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDegraded)
+	former := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionDegraded)
+	if (c.Reason == rollout.ReasonSetsLost || c.Reason == rollout.ReasonSetError) && (former == nil || former.Reason != c.Reason) {
+		s.events.Eventf(d, nil, "Warning", c.Reason, "Reconcile", "%s", c.Message)
+	}
 }
 
 // transition sets the transition time of a condition, and reports whether its reason or message differ from the stored ones.

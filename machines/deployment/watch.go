@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// deploymentEvents enqueues a deployment when it changes, and remembers the entries of its spec.removals.
+// deploymentEvents enqueues a deployment when it changes, and remembers the entries of its spec.removals and its last size.
 func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.MachineDeployment, ctrl.Request] {
 	named := func(d *v1alpha1.MachineDeployment) []v1alpha1.Removal { return d.Spec.Removals }
 	return ownership.Remembering(&r.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
@@ -36,7 +37,9 @@ func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p r
 	}
 	if p.Create != nil {
 		var err error
-		collided, err = w.createSet(ctx, d, p.Create)
+		if err = w.unchanged(ctx, p.Instead); err == nil {
+			collided, err = w.createSet(ctx, d, p.Create)
+		}
 		errs = append(errs, err)
 	}
 	for _, set := range p.Delete {
@@ -89,27 +92,67 @@ func changedAnnotations(c *rollout.SetChange) map[string]any {
 	return changed
 }
 
+// unchanged returns errCacheOld when the API server has another version of one of the sets than the informer cache.
+func (w writes) unchanged(ctx context.Context, sets []*v1alpha1.MachineSet) error {
+	for _, set := range sets {
+		var now v1alpha1.MachineSet
+		if err := w.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading MachineSet %s: %w", set.Name, err)
+		}
+		if now.ResourceVersion != set.ResourceVersion {
+			return errCacheOld
+		}
+	}
+	return nil
+}
+
 // createSet creates the set for the current template. It returns errCacheOld when the name belongs to a set of this deployment with this
 // template, which the informer cache does not show yet. When the name belongs to any other set, createSet reports a collision, and the
 // next plan uses another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
-	err = w.Client.Create(ctx, set.DeepCopy(), w.FieldManager)
-	if !apierrors.IsAlreadyExists(err) {
-		if err != nil {
-			return false, fmt.Errorf("creating MachineSet %s: %w", set.Name, err)
-		}
+	stored := set.DeepCopy()
+	err = w.Client.Create(ctx, stored, w.FieldManager)
+	if err == nil {
 		w.events.Eventf(d, set, "Normal", "MachineSetCreated", "Create", "created set %s for the current template", set.Name)
-		return false, nil
+		return false, w.compare(ctx, d, stored)
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("creating MachineSet %s: %w", set.Name, err)
 	}
 	var there v1alpha1.MachineSet
 	if err := w.live.Get(ctx, client.ObjectKeyFromObject(set), &there); err != nil {
 		return false, fmt.Errorf("reading MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
 	ours := metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero()
-	if ours && rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template) {
+	if ours && rollout.Follows(&there, d) {
 		return false, errCacheOld
 	}
 	return true, nil
+}
+
+// compare looks at a new set as the API server has stored it. It reports by an Event what makes the set another one than drover wrote, and
+// records that a changed template stands for the deployment's template.
+func (w writes) compare(ctx context.Context, d *v1alpha1.MachineDeployment, stored *v1alpha1.MachineSet) error {
+	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	if notOwned := ownership.WhyNotOwned(d, stored, selector); len(notOwned) > 0 {
+		w.events.Eventf(d, stored, "Warning", ownership.ReasonStoredDifferently, "Create", "%s", ownership.StoredDifferently(v1alpha1.MachineSetKind.Kind, notOwned))
+	}
+	if rollout.TemplatesEqual(&stored.Spec.Template, &d.Spec.Template) {
+		return nil
+	}
+	value, err := rollout.StoredTemplate(&d.Spec.Template, &stored.Spec.Template)
+	if err != nil {
+		return err
+	}
+	metadata := patch.Metadata(stored)
+	metadata["annotations"] = map[string]any{v1alpha1.AnnotationStoredTemplate: value}
+	if err := w.Merge(ctx, stored, map[string]any{"metadata": metadata}); err != nil {
+		return fmt.Errorf("recording the stored template of MachineSet %s: %w", stored.Name, err)
+	}
+	return nil
 }
 
 // ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that have been

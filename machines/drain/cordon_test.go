@@ -33,7 +33,7 @@ func TestCordonKeepsNewPodsAndConnectionsOffTheNode(t *testing.T) {
 	t.Run("one patch cordons the Node, taints it, excludes it from load balancers, and keeps the autoscaler's taint (CAPI-37, CA-C81)", func(t *testing.T) {
 		stale := read()
 		for range 2 {
-			if _, err := Cordon(t.Context(), c, read()); err != nil {
+			if _, err := Cordon(t.Context(), c, read(), noon); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -42,8 +42,21 @@ func TestCordonKeepsNewPodsAndConnectionsOffTheNode(t *testing.T) {
 		if patches != 1 || !n.Spec.Unschedulable || !excluded || len(n.Spec.Taints) != 2 || n.Spec.Taints[1].Key != v1alpha1.TaintDeleting {
 			t.Errorf("%d patches, node %+v", patches, n)
 		}
-		if _, err := Cordon(t.Context(), c, stale); !apierrors.IsConflict(err) {
+		if _, err := Cordon(t.Context(), c, stale, noon); !apierrors.IsConflict(err) {
 			t.Errorf("Cordon() of an outdated node = %v, want a Conflict", err)
+		}
+	})
+	t.Run("removes the label of the Node's GPUs, also from a Node that is cordoned already (F-125)", func(t *testing.T) {
+		n := read()
+		n.Labels[v1alpha1.LabelGPU] = "a100"
+		if err := c.Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Cordon(t.Context(), c, read(), noon); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := read().Labels[v1alpha1.LabelGPU]; there {
+			t.Error("the label is there")
 		}
 	})
 	t.Run("adds drover's taint beside a taint of the same key with another effect (F-47)", func(t *testing.T) {
@@ -52,7 +65,7 @@ func TestCordonKeepsNewPodsAndConnectionsOffTheNode(t *testing.T) {
 		if err := c.Update(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Cordon(t.Context(), c, read()); err != nil {
+		if _, err := Cordon(t.Context(), c, read(), noon); err != nil {
 			t.Fatal(err)
 		}
 		if got := read().Spec.Taints; len(got) != 2 || got[1].Effect != corev1.TaintEffectNoSchedule {

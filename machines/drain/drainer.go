@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -42,13 +45,18 @@ type Result struct {
 	Done bool
 	// Remaining is the number of pods that still have to leave the node.
 	Remaining int
-	// Blocked holds the pods that cannot be evicted now, with the API server's reasons, in the order of the requests.
+	// Blocked holds the pods that cannot be evicted now, with the API server's reasons.
 	Blocked []Blocked
+	// Staying holds the other pods that do not leave the node: those that do not end, and those that would only come again.
+	Staying []Blocked
 	// Detaching holds the volumes that no pod uses any more and that are still attached.
 	Detaching []string
 }
 
-// Blocked is a pod that cannot be evicted now.
+// Left returns the pods that a drain which is done leaves on the node, with the reasons.
+func (r *Result) Left() []Blocked { return slices.Concat(r.Blocked, r.Staying) }
+
+// Blocked is a pod that cannot leave the node now.
 type Blocked struct{ Pod, Reason string }
 
 // Round lists the node's pods, requests the evictions that are due, and returns without waiting for any pod to end. It reads volume
@@ -67,32 +75,81 @@ func (d *Drainer) round(ctx context.Context, o Order, m *memory, now time.Time) 
 	if err != nil {
 		return Result{}, err
 	}
-	var volumes Volumes
+	s := &State{Pods: pods, Mode: o.Mode, Answers: map[types.UID]Answer{}}
 	var unused []string
 	if !o.Mode.Abrupt {
-		if volumes, unused, err = d.volumesOf(ctx, o.Node, pods, m); err != nil {
+		if s.Volumes, unused, err = d.volumesOf(ctx, o.Node, pods, m); err != nil {
 			return Result{}, err
 		}
-		volumes.Detaching = m.detaching(unused, now, o.VolumeTimeout)
+		s.Volumes.Detaching = m.detaching(unused, now, o.VolumeTimeout)
+		m.watchPods(s, now)
 	}
-	plan := MakePlan(pods, o.Mode, volumes)
-	if plan.Done() && m.doubtful() {
+	plan, err := d.carryOut(ctx, s)
+	m.remember(s, now)
+	if o.Mode.Abrupt {
+		// In abrupt mode the drain is done once the evictions have been requested, whatever the answers are.
+		return Result{Done: true, Remaining: plan.left(), Blocked: refusals(plan.Refused, s)}, nil
+	}
+	if plan.Done && m.doubtful() {
 		if unused, err = d.unseen(ctx, o.Node); err != nil {
 			return Result{}, err
 		}
 	}
-	if plan.Done() {
-		return Result{Done: true, Detaching: unused}, nil
-	}
-	blocked, err := d.evict(ctx, plan.Evict, o.Mode)
-	result := Result{Remaining: len(plan.Evict) + len(plan.Waiting) + len(plan.Later), Blocked: blocked, Detaching: volumes.Detaching}
-	if o.Mode.Abrupt {
-		// In abrupt mode the drain is done once the evictions have been requested, whatever the answers are.
-		result.Done = true
-		return result, nil
+	result := Result{Done: plan.Done, Remaining: plan.left(), Blocked: refusals(plan.Refused, s), Staying: staying(plan, s, now), Detaching: s.Volumes.Detaching}
+	if plan.Done {
+		result.Detaching = unused
 	}
 	return result, err
 }
+
+// carryOut requests the evictions that are due. It plans again after each group of answers, because a refused eviction makes no other
+// pod wait. The error joins the errors of the evictions that were not answered.
+func (d *Drainer) carryOut(ctx context.Context, s *State) (*Plan, error) {
+	var errs []error
+	plan := MakePlan(s)
+	for ; len(plan.Evict) > 0; plan = MakePlan(s) {
+		errs = append(errs, d.evict(ctx, plan.Evict, s))
+	}
+	return plan, errors.Join(errs...)
+}
+
+// left returns the number of pods that still have to leave the node.
+func (p *Plan) left() int { return len(p.Waiting) + len(p.Later) + len(p.Refused) + len(p.Overdue) }
+
+// refusals returns the pods whose eviction was refused, with the API server's reasons.
+func refusals(pods []*corev1.Pod, s *State) (out []Blocked) {
+	for _, pod := range pods {
+		out = append(out, Blocked{Pod: nameOf(pod), Reason: s.Answers[pod.UID].Reason})
+	}
+	return out
+}
+
+// staying returns the pods that do not end, and those that would only come again. The pods' own deletion timestamps decide which pods are
+// named, so that a new process names the same ones at once. They decide nothing else, because they come from the clock of an API server.
+func staying(p *Plan, s *State, now time.Time) (out []Blocked) {
+	for _, pod := range slices.Concat(p.Overdue, p.Waiting) {
+		reason := "it has not ended although its grace period is over"
+		if !s.Overdue[pod.UID] && (pod.DeletionTimestamp == nil || now.Sub(pod.DeletionTimestamp.Time) < overdueAfter) {
+			if !s.Mode.Over {
+				continue
+			}
+			reason = "it has not ended"
+		}
+		if len(pod.Finalizers) > 0 {
+			reason += "; finalizers: " + strings.Join(pod.Finalizers, ", ")
+		}
+		if volumes := s.Volumes.Exclusive[pod.UID]; len(volumes) > 0 {
+			reason += "; volumes: " + strings.Join(volumes, ", ")
+		}
+		out = append(out, Blocked{Pod: nameOf(pod), Reason: reason})
+	}
+	for _, pod := range p.Returning {
+		out = append(out, Blocked{Pod: nameOf(pod), Reason: "it was created on the cordoned node, because it tolerates the taint " + deleting.Key})
+	}
+	return out
+}
+
+func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
 // pods lists the pods of the node from the API server itself.
 func (d *Drainer) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
@@ -110,25 +167,23 @@ func (d *Drainer) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}
 }
 
-// evict requests the eviction of each pod. At most parallel requests are under way at the same time, over all nodes. When an eviction is
-// not answered, evict still requests the others. The error joins the errors of the evictions that were not answered.
-func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, mode Mode) ([]Blocked, error) {
+// evict requests the eviction of each pod, and adds the answers to s. At most parallel requests are under way at the same time, over all
+// nodes. When an eviction is not answered, evict still requests the others. The error joins the errors of the evictions that were not
+// answered.
+func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, s *State) error {
 	d.once.Do(func() { d.slots = make(chan struct{}, parallel) })
-	answers, errs := make([]string, len(pods)), make([]error, len(pods))
+	answers, errs := make([]Answer, len(pods)), make([]error, len(pods))
 	var all sync.WaitGroup
 	for i, pod := range pods {
 		d.slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-d.slots }()
-			answers[i], errs[i] = d.evictOne(ctx, pod, mode)
+			answers[i], errs[i] = d.evictOne(ctx, pod, s.Mode)
 		})
 	}
 	all.Wait()
-	var blocked []Blocked
-	for i, reason := range answers {
-		if reason != "" {
-			blocked = append(blocked, Blocked{Pod: pods[i].Namespace + "/" + pods[i].Name, Reason: reason})
-		}
+	for i, pod := range pods {
+		s.Answers[pod.UID] = answers[i]
 	}
-	return blocked, errors.Join(errs...)
+	return errors.Join(errs...)
 }

@@ -24,10 +24,19 @@ const patience = 5 * time.Second
 // differs from one eviction request to the next, and each new text would cause a write of the condition that shows it.
 const noAnswer = "the API server did not answer"
 
-// evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. It returns why the pod cannot be evicted now, or
-// "" when the eviction was granted or the pod is gone. When the API server answers with a Status, of whatever code, the text of that
-// Status is the reason. The error is set only when there was no Status.
-func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (string, error) {
+// Answer is the answer to an eviction.
+type Answer struct {
+	// Reason is why the pod cannot be evicted now; empty when the eviction was granted, or the pod is gone.
+	Reason string
+	// Budget reports whether a disruption budget refused the eviction.
+	Budget bool
+}
+
+func (a Answer) granted() bool { return a.Reason == "" }
+
+// evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. When the API server answers with a Status, of
+// whatever code, the text of that Status is the reason. The error is set only when there was no Status.
+func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (Answer, error) {
 	options := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	if mode.Abrupt {
 		options.GracePeriodSeconds = ptr.To(int64(1))
@@ -43,17 +52,17 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
 	switch {
 	case err == nil:
-		return "", nil
+		return Answer{}, nil
 	case !isStatus(err) && errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		return fmt.Sprintf("the API server did not decide on the eviction within %s: the pod's disruption budget is still being processed", patience), nil
+		return Answer{Reason: fmt.Sprintf("the API server did not decide on the eviction within %s: it still processes the pod's disruption budget, or waits for a webhook", patience)}, nil
 	case !isStatus(err):
-		return noAnswer, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return Answer{Reason: noAnswer}, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && d.gone(ctx, pod):
-		return "", nil
+		return Answer{}, nil
 	case apierrors.IsTooManyRequests(err) && budgetRefused(err):
-		return reasonOf(err) + d.neverAllowed(ctx, pod), nil
+		return Answer{Reason: reasonOf(err) + d.neverAllowed(ctx, pod), Budget: true}, nil
 	}
-	return reasonOf(err), nil
+	return Answer{Reason: reasonOf(err)}, nil
 }
 
 // isStatus reports whether an error is an answer of the API server.

@@ -38,6 +38,8 @@ type job struct {
 	key    types.NamespacedName
 	order  Order
 	memory *memory
+	// alone is true when no other node could take the pods at the first request.
+	alone bool
 	// queued is true while a round is waiting for a worker or is under way.
 	queued bool
 	known  bool
@@ -121,9 +123,10 @@ func (p *Pool) request(r Request) bool {
 	defer p.mu.Unlock()
 	j, ok := p.jobs[r.UID]
 	if !ok {
-		j = &job{key: r.Machine, memory: newMemory()}
+		j = &job{key: r.Machine, memory: newMemory(), order: r.Order, alone: r.Order.Mode.NoTarget}
 		p.jobs[r.UID] = j
 	}
+	r.Order.Mode.NoTarget = r.Order.Mode.NoTarget || j.alone
 	changed := !reflect.DeepEqual(j.order, r.Order)
 	j.order = r.Order
 	if j.queued || j.known && !changed && p.Clock.Since(j.at) < r.Every {

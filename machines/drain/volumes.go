@@ -35,27 +35,9 @@ func AttachmentVolume(o client.Object) string {
 	return ""
 }
 
-// memory holds what a drain remembers about its node between rounds.
-type memory struct {
-	// volumes caches the volume of each volume claim. A binding never changes.
-	volumes map[types.NamespacedName]boundVolume
-	// unused holds, for each attached volume that no pod uses, the time at which it became unused.
-	unused map[string]time.Time
-	// volumeClaims is true when the drain has seen pods with volume claims on the node. shown is true when the informer cache has shown an
-	// attached volume.
-	volumeClaims, shown bool
-}
-
-// doubtful reports whether the informer cache may be behind: pods have volume claims, and the cache has never shown an attached volume.
-func (m *memory) doubtful() bool { return m.volumeClaims && !m.shown }
-
 type boundVolume struct {
 	volume string
 	shared bool
-}
-
-func newMemory() *memory {
-	return &memory{volumes: map[types.NamespacedName]boundVolume{}, unused: map[string]time.Time{}}
 }
 
 // Attached returns the names of the persistent volumes that are attached to a node, sorted.

@@ -39,8 +39,18 @@ var classes = map[Code]Class{
 	CodeForeignAnswer:           Transient,
 	CodeUnsettled:               Transient,
 	CodeBootstrapPending:        Transient,
+	CodeWaitingForInitializers:  Transient,
+	CodePaused:                  Transient,
+	CodeObjectQuotaExceeded:     Quota,
+	CodeMachineRefused:          Invalid,
+	CodeCreateError:             Transient,
 	// The class is Invalid, because a longer wait does not help a server that did not join in time.
 	CodeJoinTimeout: Invalid,
+}
+
+// ConcernsObjects reports whether the code means that a set cannot create the objects of its Machines.
+func ConcernsObjects(code Code) bool {
+	return code == CodeObjectQuotaExceeded || code == CodeMachineRefused || code == CodeCreateError
 }
 
 // ClassOf returns the class of a code when only the code is known, as in a Machine's status.errorReason. It returns Unknown for a code

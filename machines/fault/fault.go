@@ -93,7 +93,17 @@ const (
 	CodeUnsettled Code = "Unsettled"
 	// CodeBootstrapPending means that another program has to create the data that the server boots with, and has not done so yet.
 	CodeBootstrapPending Code = "BootstrapPending"
-	CodeUnknown          Code = "Unknown"
+	// CodeWaitingForInitializers and CodePaused mean that annotations of the Machine keep drover from creating its server. Only the
+	// autoscaler receives these codes; a Machine shows them as reasons of its conditions.
+	CodeWaitingForInitializers Code = "WaitingForInitializers"
+	CodePaused                 Code = "Paused"
+	// CodeObjectQuotaExceeded, CodeMachineRefused and CodeCreateError mean that a set cannot create the objects of its Machines: a
+	// ResourceQuota allows no more of them, the API server or an admission webhook refuses them, or the call fails. Only sets and the
+	// autoscaler receive these codes.
+	CodeObjectQuotaExceeded Code = "ObjectQuotaExceeded"
+	CodeMachineRefused      Code = "MachineRefused"
+	CodeCreateError         Code = "CreateError"
+	CodeUnknown             Code = "Unknown"
 )
 
 // Error is a failure with its class and code.
@@ -121,10 +131,12 @@ func New(class Class, code Code, format string, args ...any) *Error {
 	return &Error{Class: class, Code: code, Message: Line(fmt.Sprintf(format, args...))}
 }
 
-// Line returns a text as one line of at most MaxMessage bytes. Each run of white space and control characters becomes one space.
+// Line returns a text as one line of at most MaxMessage bytes. Each run of white space, control characters and invisible characters
+// becomes one space. Among the invisible ones are those that change the direction of the text behind them, as U+202E does: with
+// them a text could be shown as another one.
 func Line(text string) string {
 	return Cut(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r)
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 	}), " "), MaxMessage)
 }
 

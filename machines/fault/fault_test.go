@@ -10,15 +10,16 @@ import (
 
 func TestAnErrorMessageBecomesOneLineOfAtMost4096Bytes(t *testing.T) {
 	for name, text := range map[string]string{
-		"a long message is cut":                          strings.Repeat("a", 10_000),
-		"a long message is never cut within a character": strings.Repeat("ä", 3000),
-		"the lines of a message are joined":              "a\n\tb\r\nc",
-		"bytes that are not UTF-8 are dropped":           "a\xffb",
-		"control characters become spaces":               "a\x00b",
+		"a long message is cut":                                                 strings.Repeat("a", 10_000),
+		"a long message is never cut within a character":                        strings.Repeat("ä", 3000),
+		"the lines of a message are joined":                                     "a\n\tb\r\nc",
+		"bytes that are not UTF-8 are dropped":                                  "a\xffb",
+		"control characters become spaces":                                      "a\x00b",
+		"characters that change the direction of the text become spaces (F-98)": "a\u202eb\u2066c\u200f",
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Line(text)
-			if len(got) > MaxMessage || strings.ContainsAny(got, "\n\r\t\x00") || !utf8.ValidString(got) {
+			if len(got) > MaxMessage || strings.ContainsAny(got, "\n\r\t\x00\u202e\u2066\u200f") || !utf8.ValidString(got) {
 				t.Fatalf("Line() = %q", got)
 			}
 		})

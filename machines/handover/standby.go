@@ -90,8 +90,8 @@ func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
 // why returns the reason and the text of the Event.
 func (s *Standby) why() (reason, text string) {
 	if namespace, is := NamespaceOf(s.holder); is {
-		return reasonAnotherDrover, fmt.Sprintf("drover stays idle, because the drover in namespace %s leads and renews this lease: remove one of the two. Where both are to run, each for Machines of its own, start one of them with --machine-controller-lease= and --name", namespace)
+		return reasonAnotherDrover, fmt.Sprintf("drover stays idle, because the drover in namespace %s leads and renews this lease: remove one of the two", namespace)
 	}
-	return reasonMachineController, fmt.Sprintf("drover stays idle, because %s renews this lease: stop machine-controller (kubectl -n %s scale deployment machine-controller --replicas=0). Where both are to run, each for Machines of its own, start drover with --machine-controller-lease= and --name",
+	return reasonMachineController, fmt.Sprintf("drover stays idle, because %s renews this lease: stop machine-controller (kubectl -n %s scale deployment machine-controller --replicas=0)",
 		s.holder, s.namespace)
 }

@@ -51,7 +51,11 @@ func TestTheEventOfADroverThatWaitsForTheLeaseNamesTheLeaseHolder(t *testing.T) 
 		for second := range int64(2) {
 			s.Seen(&resourcelock.LeaderElectionRecord{HolderIdentity: holder, RenewTime: metav1.Unix(second, 0)})
 		}
-		if text := <-recorder.Events; !strings.Contains(text, want.reason) || !strings.Contains(text, want.text) || strings.Contains(text, want.not) {
+		text := <-recorder.Events
+		if strings.Contains(text, "--name") {
+			t.Errorf("%s leads, and the Event advises --name, with which both programs would keep all sets at their size (F-61): %q", holder, text)
+		}
+		if !strings.Contains(text, want.reason) || !strings.Contains(text, want.text) || strings.Contains(text, want.not) {
 			t.Errorf("%s leads, and the Event is %q", holder, text)
 		}
 	}

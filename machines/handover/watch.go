@@ -22,8 +22,10 @@ import (
 const ReasonDeadWebhook = "WebhookUnanswered"
 
 const (
-	// lookEvery is the interval between two checks of the webhooks.
+	// lookEvery is the interval between two checks of the webhooks while the API server refuses no write.
 	lookEvery = 5 * time.Minute
+	// lookPause is the shortest time between two checks.
+	lookPause = 10 * time.Second
 	// lookTimeout limits the duration of one check.
 	lookTimeout = 10 * time.Second
 )
@@ -36,13 +38,16 @@ type WatchOptions struct {
 	// Reader reads from the API server itself, without a cache.
 	Reader client.Reader
 	Events events.EventRecorder
-	Clock  clock.WithTicker
+	Clock  clock.Clock
+	// Refusals reports that the API server refuses writes because of a webhook; nil means that nothing reports it.
+	Refusals Refusals
 	// Registry registers the metric; nil means no metric.
 	Registry prometheus.Registerer
 }
 
-// Watch checks every 5 minutes for admission webhooks of Machines, sets or deployments whose Service no longer exists. While such a
-// leftover webhook of machine-controller exists, the API server refuses every write of these kinds.
+// Watch checks for admission webhooks of Machines, sets or deployments whose Service no longer exists: every 5 minutes, and when the API
+// server has refused a write because a webhook does not answer. While such a leftover webhook of machine-controller exists, the API server
+// refuses every write of these kinds.
 type Watch struct {
 	WatchOptions
 	metric prometheus.Gauge
@@ -69,14 +74,18 @@ func (w *Watch) NeedLeaderElection() bool { return true }
 
 // Start checks until ctx ends.
 func (w *Watch) Start(ctx context.Context) error {
-	ticker := w.Clock.NewTicker(lookEvery)
-	defer ticker.Stop()
 	for {
 		w.look(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C():
+		case <-w.Clock.After(lookPause):
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.Refusals:
+		case <-w.Clock.After(lookEvery - lookPause):
 		}
 	}
 }

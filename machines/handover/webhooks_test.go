@@ -26,7 +26,7 @@ func hook(change ...func(*admissionv1.MutatingWebhook)) *admissionv1.MutatingWeb
 	for _, c := range change {
 		c(&w)
 	}
-	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "machine-controller.kubermatic.io"}, Webhooks: []admissionv1.MutatingWebhook{w}}
+	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "machinedeployments.machine-controller.kubermatic.io"}, Webhooks: []admissionv1.MutatingWebhook{w}}
 }
 
 var (

@@ -73,6 +73,8 @@ type Reconciler struct {
 	known verdict.Known
 	// noticed holds the state of the unhealthy Machines.
 	noticed map[types.UID]notice
+	// starting holds since when this process has seen the Nodes of Machines starting.
+	starting map[types.UID]time.Time
 }
 
 // notice is the state of an unhealthy Machine. first is when it was first seen to be unhealthy. held is when its replacement

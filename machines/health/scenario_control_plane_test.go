@@ -41,6 +41,7 @@ func TestHealthChecksBesideDroversOtherControllers(t *testing.T) {
 		{"a Machine that recovers before the timeout is kept, and its condition Healthy becomes True (MCM-44)", (*world).testRecovers},
 		{"a Machine that the cache shows as unhealthy is kept when a live read shows its Node Ready", (*world).testStaleCache},
 		{"an unhealthy Machine is kept while another Machine of its group is replaced, even if drover's cache does not show that yet", (*world).testStaleRecord},
+		{"a Machine whose Node registered again and does not become Ready is replaced when the start timeout ends, without any event (F-71, F-141)", (*world).testNeverStarts},
 		{"a leader that has not renewed its lease in time replaces nothing (MCM-80)", (*world).testOldLease},
 		{"the health timeout of an unhealthy Machine starts again after an outage of the API server (MCM-51)", (*world).testBlind},
 	})
@@ -126,7 +127,7 @@ func (w *world) testReplaced() {
 	w.settled("replaced", 6)
 	w.inStep("replaced")
 	w.later(2 * time.Second)
-	if d := w.deployment("replaced"); recorded(d) != "" || *d.Spec.Replicas != 6 {
+	if d := w.deployment("replaced"); recorded(d) != names[1]+" "+names[2] || *d.Spec.Replicas != 6 {
 		w.Errorf("record: %+v, replicas %d", d.Status.HealthReplacements, *d.Spec.Replicas)
 	}
 }
@@ -189,6 +190,26 @@ func (w *world) testRecovers() {
 	}
 	if c := w.healthy(names[1]); c.Type != "" {
 		w.Errorf("a Machine that was always healthy has %+v", c)
+	}
+}
+
+func (w *world) testNeverStarts() {
+	names := w.group("starts", 20)
+	m := &v1alpha1.Machine{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: names[3]}, m))
+	w.must(w.client.Patch(w.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Joined"}}`))))
+	w.report(corev1.ConditionFalse, names[3])
+	w.cached(names[3])
+	if next := w.later(time.Second).RequeueAfter; next != 30*time.Minute {
+		w.Errorf("the next round is in %v, want 30m", next)
+	}
+	w.later(30*time.Minute - time.Second)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("before the timeout is over, %v are gone", gone)
+	}
+	w.later(time.Second)
+	if gone := w.leaving(names); !slices.Equal(gone, names[3:4]) {
+		w.Errorf("%v are gone, want %v", gone, names[3:4])
 	}
 }
 

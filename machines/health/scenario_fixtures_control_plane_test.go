@@ -190,7 +190,7 @@ func newWorldAt(t *testing.T, config *rest.Config, setups ...func(ctrl.Manager) 
 
 // settings returns the settings of the health controller in the tests.
 func settings(timeout time.Duration) verdict.Settings {
-	return verdict.Settings{Timeout: timeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute}
+	return verdict.Settings{Timeout: timeout, StartTimeout: 30 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute}
 }
 
 // leader returns a new health controller without memory, as after a change of leader. change, unless nil, changes its options.

@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -175,7 +176,7 @@ func (r *Reconciler) machines(ctx context.Context, sets map[types.UID]*set, list
 	if err := r.control.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
-	machines := make([]verdict.Machine, 0, len(list.Items))
+	machines, starting := make([]verdict.Machine, 0, len(list.Items)), map[types.UID]time.Time{}
 	for i := range list.Items {
 		m := &list.Items[i]
 		if m.Labels[v1alpha1.LabelController] != r.options.Controller {
@@ -183,6 +184,12 @@ func (r *Reconciler) machines(ctx context.Context, sets map[types.UID]*set, list
 		}
 		n := r.noticed[m.UID]
 		seen := verdict.Machine{Machine: m, Aside: listed[m.UID], Noticed: n.first, Held: n.held, Refused: n.again}
+		if verdict.IsStarting(m) {
+			if seen.Starting = r.starting[m.UID]; seen.Starting.IsZero() {
+				seen.Starting = r.last
+			}
+			starting[m.UID] = seen.Starting
+		}
 		if m.Status.NodeRef != nil {
 			seen.Node = nodes[m.Status.NodeRef.Name]
 		}
@@ -194,6 +201,7 @@ func (r *Reconciler) machines(ctx context.Context, sets map[types.UID]*set, list
 		}
 		machines = append(machines, seen)
 	}
+	r.starting = starting
 	return machines, nil
 }
 

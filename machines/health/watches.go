@@ -52,18 +52,12 @@ func wakes[T client.Object](matters func(before, after T) bool) handler.TypedEve
 	}
 }
 
-// nodeMatters reports whether a Node was replaced by another object, or its zone, host, owner or the state of a relevant
+// nodeMatters reports whether a Node was replaced by another object, or its zone, owner or the state of a relevant
 // condition has changed. Other updates, such as heartbeats in conditions, do not matter.
 func (r *Reconciler) nodeMatters(before, after *corev1.Node) bool {
-	if before.UID != after.UID {
-		return true
-	}
-	for _, label := range []string{corev1.LabelTopologyZone, v1alpha1.LabelPhysicalHost, v1alpha1.LabelOwnedBy} {
-		if before.Labels[label] != after.Labels[label] {
-			return true
-		}
-	}
-	return !slices.Equal(r.states(before), r.states(after))
+	return before.UID != after.UID || before.Labels[corev1.LabelTopologyZone] != after.Labels[corev1.LabelTopologyZone] ||
+		v1alpha1.NodeOwner(before.Labels, before.Annotations) != v1alpha1.NodeOwner(after.Labels, after.Annotations) ||
+		!slices.Equal(r.states(before), r.states(after))
 }
 
 // state is the part of a Node's condition that verdicts depend on.
@@ -96,12 +90,9 @@ func machineMatters(before, after *v1alpha1.Machine) bool {
 
 // reasons returns the status and the reason of each condition that a verdict depends on.
 func reasons(m *v1alpha1.Machine) (out []string) {
-	for i := range m.Status.Conditions {
-		c := &m.Status.Conditions[i]
-		switch c.Type {
-		case v1alpha1.ConditionReady, v1alpha1.ConditionServerReady, v1alpha1.ConditionHealthy:
-			out = append(out, c.Type, string(c.Status), c.Reason)
-		}
+	for _, name := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionServerReady, v1alpha1.ConditionHealthy} {
+		c := m.Condition(name)
+		out = append(out, string(c.Status), c.Reason)
 	}
 	return out
 }

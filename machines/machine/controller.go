@@ -75,6 +75,15 @@ type Options struct {
 	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node for
 	// its first start to be complete.
 	OtherStartupTaints []string
+	// AllowedNodeLabels are the keys of reserved labels (see [v1alpha1.IsReservedNodeLabel]) that Nodes may get from their Machines.
+	// Other reserved labels are not put on Nodes.
+	AllowedNodeLabels []string
+	// HostLabel puts the label [v1alpha1.LabelPhysicalHost] on Nodes.
+	HostLabel bool
+	// GPULabel is the key of the label that holds the type of a Node's GPUs; empty when there is none. GPUResource is the name under which
+	// Nodes report GPUs, in addition to the usual names.
+	GPULabel    string
+	GPUResource corev1.ResourceName
 	// DrainTimeout is how long a drain respects PodDisruptionBudgets, counted from the deletion of the Machine. Default: 2 h.
 	// A negative value means that pods are not evicted at all.
 	DrainTimeout time.Duration
@@ -165,7 +174,7 @@ func newObserving(o Options) *Reconciler {
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), LiveControl: o.Control.GetAPIReader(), Live: o.Target.GetAPIReader(),
-		LeaveStopped: o.LeaveStopped, Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: o.start(),
+		LeaveStopped: o.LeaveStopped, Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: o.start(), AllowedNodeLabels: o.AllowedNodeLabels,
 		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
 	})
 	return r

@@ -2,12 +2,16 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/steps"
 )
 
 // Forecast is what the controller would do with a Machine.
@@ -28,16 +32,19 @@ type Forecast struct {
 }
 
 // Forecaster predicts what the controller would do. It observes Machines and consults the lifecycle table as the controller
-// does, takes no step and writes nothing.
-type Forecaster struct{ reconciler *Reconciler }
+// does. For a Machine without a server it also asks for the user data. It takes no other step, and its clients write nothing.
+type Forecaster struct {
+	reconciler *Reconciler
+	bootstrap  *bootstrap.Source
+}
 
 // NewForecaster returns a Forecaster that reads the caches of the clusters in o, and adds the indexes that the Forecaster
-// needs. The caches must not have been started yet. Bootstrap, Kinds, Lease, Reach and Registry of o are ignored.
-// NewForecaster returns an error if an index cannot be added.
+// needs. The caches must not have been started yet, and the clients of o must write nothing. Kinds, Lease, Reach and Registry
+// of o are ignored. NewForecaster returns an error if an index cannot be added.
 func NewForecaster(ctx context.Context, o Options) (*Forecaster, error) {
 	o.Kinds, o.Lease, o.Reach = nil, nil, nil
 	r := newObserving(o.withDefaults())
-	return &Forecaster{r}, r.index(ctx)
+	return &Forecaster{r, o.Bootstrap}, r.index(ctx)
 }
 
 // Of returns what the controller would do with a Machine. It returns an error if the caches cannot be read.
@@ -56,7 +63,23 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 	steps := lifecycle.Foresee(s.Facts())
 	last := steps[len(steps)-1]
 	out.Step, out.Reason, out.Detail = last.Step, last.Reason, detailOf(last, seen)
+	if last.Step == lifecycle.MakeUserData {
+		f.askForUserData(ctx, s, &out)
+	}
 	return out, nil
+}
+
+// askForUserData changes the forecast of a Machine that would get a server when the Machine's user data cannot be created.
+func (f *Forecaster) askForUserData(ctx context.Context, s *scope.Scope, out *Forecast) {
+	_, err := steps.UserData(ctx, f.bootstrap, s)
+	var waiting *bootstrap.Waiting
+	switch {
+	case err == nil:
+	case errors.As(err, &waiting) && !waiting.Forbidden:
+		out.Step, out.Reason, out.Detail = lifecycle.Wait, string(fault.CodeBootstrapPending), waiting.Message
+	default:
+		out.Step, out.Reason, out.Detail = lifecycle.Fail, string(fault.CodeInvalidSpec), err.Error()
+	}
 }
 
 // detailOf explains a decision with the observed facts.

@@ -14,11 +14,13 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/indexes"
-	"github.com/drover-project/drover/machines/machine/status"
 )
 
 // inherited are the annotations of a deployment or set that also apply to its Machines while the Machines wait for something.
-var inherited = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout, v1alpha1.AnnotationSkipHealth}
+var inherited = []string{
+	v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout,
+	v1alpha1.AnnotationSkipHealth, v1alpha1.AnnotationSkipHealthCAPI, v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI,
+}
 
 // inheritedPredicate passes updates that change an inherited annotation, so that a Machine that waits for the old deadline
 // follows the new deadline immediately.
@@ -28,7 +30,8 @@ func inheritedPredicate[O client.Object]() predicate.TypedPredicate[O] {
 		DeleteFunc: func(event.TypedDeleteEvent[O]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[O]) bool {
 			for _, key := range inherited {
-				if e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key] {
+				was, had := e.ObjectOld.GetAnnotations()[key]
+				if is, has := e.ObjectNew.GetAnnotations()[key]; is != was || has != had {
 					return true
 				}
 			}
@@ -64,7 +67,7 @@ func (r *Reconciler) machinesOfSet(ctx context.Context, set *v1alpha1.MachineSet
 	var out []reconcile.Request
 	for i := range list.Items {
 		m := &list.Items[i]
-		runs := status.ConditionOf(m, v1alpha1.ConditionServerReady).Status == corev1.ConditionTrue
+		runs := m.Condition(v1alpha1.ConditionServerReady).Status == corev1.ConditionTrue
 		if m.Status.NodeRef == nil || m.DeletionTimestamp != nil || !runs {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 		}

@@ -28,7 +28,7 @@ type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
 // newActions returns the action of each step except Rest and Wait, because these two only end a reconcile.
 func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
-	template := &steps.NodeTemplate{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
+	template := &steps.NodeTemplate{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints, AllowedLabels: o.AllowedNodeLabels, HostLabel: o.HostLabel, GPULabel: o.GPULabel, GPUResource: o.GPUResource}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
 	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Template: template}
@@ -60,6 +60,7 @@ func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 		lifecycle.ReturnNode:       deletion.ReturnNode,
 		lifecycle.DrainNode:        deletion.DrainNode,
 		lifecycle.AwaitDetach:      deletion.AwaitDetach,
+		lifecycle.AwaitRetry:       r.retries.AwaitRetry,
 		lifecycle.DeleteServer:     deletion.DeleteServer,
 		lifecycle.Release:          deletion.Release,
 		lifecycle.OutOfService:     deletion.TakeOutOfService,
@@ -126,7 +127,7 @@ func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 
 // fail ends a reconcile in which the facts could not be read from the cloud. It records the failure and when to try again.
 func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
-	r.retries.Failed(ctx, s, s.Observed.CloudErr)
+	r.retries.Unreadable(ctx, s)
 	return false, nil
 }
 

@@ -83,7 +83,11 @@ func TestDroverChecksWhetherCRDsBlockTheDeletionOfAMachine(t *testing.T) {
 			t.Error("the server was deleted at the drain's deadline")
 		}
 		g.reason, g.message = "", ""
-		b.pass()
+		b.drains(time.Minute)
+		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
+			t.Errorf("the time in which the deletion was withheld counts as time of the drain (F-138): %+v", b.deleting())
+		}
+		b.drains(2 * time.Hour)
 		if b.cloud.count("DeleteServer") != 1 {
 			t.Errorf("the deletion does not continue: %+v", b.deleting())
 		}

@@ -98,7 +98,7 @@ func (w *world) testShortened(*testing.T) {
 	labels := map[string]string{"pool": "pool"}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool"}}
 	d.Spec.Selector.MatchLabels, d.Spec.Template.Metadata.Labels = labels, labels
-	d.Spec.Template.Spec.Versions.Kubelet = "1.37.1"
+	d.Spec.Template.Spec.Versions.Kubelet = strings.TrimPrefix(w.version, "v")
 	w.must(w.client.Create(w.ctx, d))
 	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool-1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", d)}}}
 	set.Spec.Selector, set.Spec.Template = d.Spec.Selector, d.Spec.Template

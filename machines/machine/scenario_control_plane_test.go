@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,16 +42,16 @@ func TestMachinesOnARealControlPlane(t *testing.T) {
 		w.on(t).testReplaced(t)
 	})
 	for name, test := range map[string]func(*world, *testing.T){
-		"a Machine that is being deleted keeps its server while a volume is attached, even when the Node has no pods (MC-61)":          (*world).testVolumes,
-		"the control plane detaches the volume of an evicted pod before the server is deleted (MC-61)":                                 (*world).testAttachController,
-		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)":  (*world).testTwoBudgets,
-		"a Machine of machine-controller keeps its server and its Node when drover takes over":                                         (*world).testTakenOver,
-		"a join timeout that is shortened on the deployment applies at once to a Machine that waits for its Node":                      (*world).testShortened,
-		"a Node with the provider ID of another server is not accepted as the Machine's Node (MC-52, MCM-41)":                          (*world).testForeignNode,
-		"a server in ERROR is deleted, the Machine's status shows the server's fault, and the Machine can be deleted (MC-49, CAPI-21)": (*world).testServerInError,
-		"a kubelet version outside the allowed skew is shown as an error, and no server is created":                                    (*world).testSkew,
-		"a Machine with an invalid spec and without a server can be deleted (MC-65)":                                                   (*world).testInvalidSpec,
-		"a Machine without an owner whose server was deleted becomes Failed":                                                           (*world).testLostServer,
+		"a Machine that is being deleted keeps its server while a volume is attached, even when the Node has no pods (MC-61)":              (*world).testVolumes,
+		"the control plane detaches the volume of an evicted pod before the server is deleted (MC-61)":                                     (*world).testAttachController,
+		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)":      (*world).testTwoBudgets,
+		"a Machine of machine-controller keeps its server and its Node when drover takes over":                                             (*world).testTakenOver,
+		"a join timeout that is shortened on the deployment applies at once to a Machine that waits for its Node":                          (*world).testShortened,
+		"a Node with the provider ID of another server is not accepted as the Machine's Node (MC-52, MCM-41)":                              (*world).testForeignNode,
+		"a server in ERROR is deleted, the Machine's status shows the server's fault, and the Machine can be deleted (MC-49, CAPI-21)":     (*world).testServerInError,
+		"a kubelet version outside the allowed skew is shown as an error, and no server is created before an annotation allows it (F-102)": (*world).testSkew,
+		"a Machine with an invalid spec and without a server can be deleted (MC-65)":                                                       (*world).testInvalidSpec,
+		"a Machine without an owner whose server was deleted becomes Failed":                                                               (*world).testLostServer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,14 +68,14 @@ func (w *world) testLife(t *testing.T) {
 	w.until(m, "it is Ready", isReady)
 
 	inOrder(t, "the Machine has its finalizers, provider ID, addresses, kubelet version and Node (MC-39, MC-53)", func(t *testing.T) {
-		if len(m.Finalizers) != 2 || m.Status.NodeRef == nil || m.Status.NodeRef.Name != "alone" || m.Status.Versions.Kubelet != "v1.37.1" ||
+		if len(m.Finalizers) != 2 || m.Status.NodeRef == nil || m.Status.NodeRef.Name != "alone" || m.Status.Versions.Kubelet != w.version ||
 			len(m.Status.Addresses) != 2 || m.Status.Addresses[1].Type != corev1.NodeInternalIP || *m.Status.Phase != v1alpha1.PhaseRunning {
 			t.Errorf("machine: %+v", m)
 		}
 	})
 	inOrder(t, "the Node has its labels, annotations and taints, and the startup taint is gone (MC-55)", func(t *testing.T) {
 		n := w.node("alone")
-		if n.Labels["team"] != "blue" || n.Labels[v1alpha1.LabelOwnedBy] != string(m.UID) || n.Annotations[v1alpha1.AnnotationNodeMachine] != "default/alone" {
+		if n.Labels["team"] != "blue" || n.Annotations[v1alpha1.AnnotationOwnedBy] != string(m.UID) || n.Annotations[v1alpha1.AnnotationNodeMachine] != "default/alone" {
 			t.Errorf("node: %+v", n.ObjectMeta)
 		}
 		if _, ok := n.Labels["node-role.kubernetes.io/worker"]; !ok || startupTaint(n) {
@@ -253,8 +255,8 @@ func (w *world) testForeignNode(t *testing.T) {
 	w.until(m, "it shows the owner of the Node", func(m *v1alpha1.Machine) bool {
 		return find(m, v1alpha1.ConditionReady).Reason == "NodeBelongsToAnother"
 	})
-	if n := w.node("taken"); n.Labels[v1alpha1.LabelOwnedBy] != "" {
-		t.Errorf("labels: %v", n.Labels)
+	if n := w.node("taken"); v1alpha1.NodeOwner(n.Labels, n.Annotations) != "" {
+		t.Errorf("%+v", n.ObjectMeta)
 	}
 }
 
@@ -272,13 +274,24 @@ func (w *world) testServerInError(*testing.T) {
 }
 
 func (w *world) testSkew(t *testing.T) {
-	m := w.create("skewed", func(m *v1alpha1.Machine) { m.Spec.Versions.Kubelet = "1.30.3" })
+	minor := version.MustParseSemantic(w.version).Minor()
+	allowed := fmt.Sprintf("allowed are 1.%d to 1.%d", minor-3, minor)
+	m := w.create("skewed", func(m *v1alpha1.Machine) { m.Spec.Versions.Kubelet = fmt.Sprintf("1.%d.3", minor-4) })
 	w.until(m, "it shows the error", func(m *v1alpha1.Machine) bool {
 		c := find(m, v1alpha1.ConditionSpecValid)
-		return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "allowed are 1.34 to 1.37") && *m.Status.Phase == v1alpha1.PhaseFailed
+		return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, allowed) && *m.Status.Phase == v1alpha1.PhaseFailed
 	})
 	if n := w.cloud.count("EnsureServer skewed"); n != 0 {
 		t.Errorf("%d servers were asked for", n)
+	}
+	base := m.DeepCopy()
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationAllowSkew, "true")
+	w.must(w.client.Patch(w.ctx, m, client.MergeFrom(base)))
+	// The wait that the annotation ends takes 30 s.
+	begun := time.Now()
+	w.until(m, "it has a server once its annotation allows the version", hasServer)
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("the annotation had its effect after %s", took)
 	}
 }
 

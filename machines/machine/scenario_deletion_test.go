@@ -23,6 +23,13 @@ import (
 func joined(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	t.Helper()
 	b := newBench(t, change)
+	b.join()
+	return b
+}
+
+// join makes the Machine's server a Ready Node.
+func (b *bench) join() {
+	b.t.Helper()
 	b.pass()
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 	b.pass()
@@ -30,9 +37,8 @@ func joined(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	b.create(b.nodeOf())
 	b.pass()
 	if !isReady(b.read()) {
-		t.Fatalf("status %+v", b.read().Status)
+		b.t.Fatalf("status %+v", b.read().Status)
 	}
-	return b
 }
 
 func (b *bench) nodeOf() *corev1.Node {
@@ -70,6 +76,14 @@ func (b *bench) end() {
 
 func (b *bench) wait(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
 
+// drains advances the clock by d, and reconciles the Machine every 30 seconds meanwhile and once at the end.
+func (b *bench) drains(d time.Duration) {
+	b.t.Helper()
+	for end := b.clock.Now().Add(d); b.clock.Now().Before(end); b.pass() {
+		b.wait(min(30*time.Second, end.Sub(b.clock.Now())))
+	}
+}
+
 func (b *bench) node() *corev1.Node {
 	b.t.Helper()
 	n := &corev1.Node{}
@@ -88,7 +102,7 @@ func (b *bench) annotate(key, value string) {
 
 // stubborn returns a pod that never terminates: its evictions are granted, but the pod stays.
 func stubborn(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{"example.com/stays"}}, Spec: corev1.PodSpec{NodeName: "m"}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Finalizers: []string{"example.com/stays"}}, Spec: corev1.PodSpec{NodeName: "m"}}
 }
 
 func (b *bench) deleting() v1alpha1.MachineCondition {
@@ -101,79 +115,6 @@ func (b *bench) events() string {
 		all = append(all, <-b.memory.events.Events)
 	}
 	return strings.Join(all, "\n")
-}
-
-func TestDrainTimeoutAndJoinTimeoutOfAMachine(t *testing.T) {
-	t.Run("a drain ends at the drain timeout, counted from the Machine's deletion, and an Event reports that pods remain (MCM-58, MCM-66)", func(t *testing.T) {
-		b := joined(t, nil)
-		b.create(stubborn("p"))
-		b.end()
-		b.shown()
-		b.wait(2*time.Hour - longestUnwritten - time.Second)
-		b.restart() // after a restart the timeout still counts from the deletion
-		b.pass()
-		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
-			t.Fatalf("before: %+v", b.deleting())
-		}
-		b.wait(time.Second)
-		b.pass()
-		if b.cloud.count("DeleteServer") != 1 || !strings.Contains(b.events(), "the server is deleted with pods on it") {
-			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
-		}
-	})
-	t.Run("an annotation of the Machine shortens the drain timeout during the drain (CAPI-42)", func(t *testing.T) {
-		b := joined(t, nil)
-		b.create(stubborn("p"))
-		b.end()
-		b.pass()
-		b.wait(10 * time.Minute)
-		b.annotate(v1alpha1.AnnotationDrainTimeout, "10m")
-		b.pass()
-		if b.cloud.count("DeleteServer") != 1 {
-			t.Errorf("%+v", b.deleting())
-		}
-	})
-	t.Run("the server is deleted without waiting for pods when the drain timeout is 0", func(t *testing.T) {
-		b := joined(t, func(m *v1alpha1.Machine) {
-			m.Annotations = map[string]string{v1alpha1.AnnotationDrainTimeout: "0s"}
-		})
-		b.create(stubborn("p"))
-		b.end()
-		b.pass()
-		if b.cloud.count("DeleteServer") != 1 {
-			t.Errorf("%+v", b.deleting())
-		}
-	})
-	t.Run("condition Warnings names a join timeout annotation that is not a duration", func(t *testing.T) {
-		b := newBench(t, func(m *v1alpha1.Machine) {
-			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
-		})
-		b.pass()
-		if c := find(b.read(), v1alpha1.ConditionWarnings); !strings.Contains(c.Message, `"soon" is not a duration`) {
-			t.Errorf("%+v", c)
-		}
-	})
-	t.Run("the server is deleted without waiting for pods when there is no other Node (MC-60)", func(t *testing.T) {
-		b := joined(t, nil)
-		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
-		b.create(stubborn("p"))
-		b.end()
-		b.pass()
-		if b.cloud.count("DeleteServer") != 1 {
-			t.Errorf("%+v", b.deleting())
-		}
-	})
-	t.Run("a drain ends at once when the deletion is forced (MCM-57)", func(t *testing.T) {
-		b := joined(t, nil)
-		b.create(stubborn("p"))
-		b.end()
-		b.pass()
-		b.annotate(v1alpha1.AnnotationForceDelete, "true")
-		b.pass()
-		if b.cloud.count("DeleteServer") != 1 {
-			t.Errorf("%+v", b.deleting())
-		}
-	})
 }
 
 // attach attaches a volume to the Machine's Node.
@@ -245,6 +186,25 @@ func TestDeletionOfAMachineWhoseNodeIsUnreachable(t *testing.T) {
 		b.pass()
 		if m := b.read(); m.Name != "" || b.node().Name != "" {
 			t.Errorf("Machine %+v, node %q", m, b.node().Name)
+		}
+	})
+}
+
+func TestDeletionOfAMachineWhoseKubeletReportsThatItIsNotReady(t *testing.T) {
+	t.Run("the Node is drained like a Ready one: the budget counts, and pods and volumes are waited for (F-139)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.attach("pv-1")
+		n := b.node()
+		n.Status.Conditions[0].Status = corev1.ConditionFalse // since long ago by the API server's clock
+		if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		b.evicting = func(string) error { return refusedByBudget("The disruption budget guard") }
+		b.end()
+		b.drains(30 * time.Minute)
+		if b.cloud.count("DeleteServer") != 0 || outOfService(b.node()) || b.deleting().Reason != "DrainingNode" {
+			t.Errorf("%+v", b.deleting())
 		}
 	})
 }
@@ -373,7 +333,7 @@ func TestTheLifeOfAMachineWithABlockedDrainTakesFewWrites(t *testing.T) {
 	inOrder(t, "drover writes the message of a blocked drain once, however often it retries the drain", func(t *testing.T) {
 		b.create(stubborn("p"))
 		b.end()
-		b.shown()
+		b.drains(2 * time.Minute) // after a minute the pod that does not end is named
 		before := b.patches.count["*v1alpha1.Machine"]
 		for range 100 {
 			b.wait(10 * time.Second)
@@ -386,8 +346,9 @@ func TestTheLifeOfAMachineWithABlockedDrainTakesFewWrites(t *testing.T) {
 	inOrder(t, "drover makes at most two writes between the end of the blocked drain and the end of the Machine", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"]
 		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
-		b.pass()
-		b.pass()
+		for range 4 {
+			b.pass()
+		}
 		if n := b.patches.count["*v1alpha1.Machine"] - before; b.read().Name != "" || n > 2 || len(b.patches.idle) > 0 {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
 		}
@@ -419,9 +380,9 @@ func TestABlockedDrainRecordsEvents(t *testing.T) {
 		}
 		return b.events()
 	}
-	inOrder(t, "records one Event when the drain is first blocked, and none per retry (F-46)", func(t *testing.T) {
+	inOrder(t, "records one Event when the drain is first blocked, one when a pod does not end, and none per retry (F-46, F-143)", func(t *testing.T) {
 		got := looks(20)
-		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: ns/p: The disruption budget guard") {
+		if strings.Count(got, "DrainBlocked") != 2 || !strings.Contains(got, "pods do not leave the Node: ns/q: it has not ended") || !strings.Contains(got, "node m: evictions are refused: ns/p: The disruption budget guard") {
 			t.Errorf("got %q", got)
 		}
 	})

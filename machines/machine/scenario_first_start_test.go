@@ -141,6 +141,33 @@ func TestAMachineIsShownAsStartingUntilItsNodeIsComplete(t *testing.T) {
 	}
 }
 
+// operating-system-manager's kubelets set no provider ID. machine-controller set it where no cloud-controller-manager does.
+func TestANodeWithoutAProviderIDGetsThatOfItsServer(t *testing.T) {
+	registers := func(b *bench, taints ...corev1.Taint) {
+		n := b.nodeOf()
+		n.Spec = corev1.NodeSpec{Taints: taints}
+		b.create(n)
+		b.pass()
+	}
+	t.Run("when no cloud-controller-manager will set it (F-133)", func(t *testing.T) {
+		b := starting(t, "")
+		registers(b)
+		b.hasStarted()
+		if got, want := b.node().Spec.ProviderID, *b.read().Spec.ProviderID; got != want {
+			t.Errorf("provider ID %q, want %q", got, want)
+		}
+	})
+	t.Run("not when the cloud-controller-manager will set it (F-133)", func(t *testing.T) {
+		b := starting(t, "")
+		registers(b, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule))
+		b.wait(time.Hour)
+		b.pass()
+		if got := b.node().Spec.ProviderID; got != "" {
+			t.Errorf("provider ID %q, want none", got)
+		}
+	})
+}
+
 func TestALongFirstStartOfANodeDoesNotCountAsAFailedJoin(t *testing.T) {
 	b := starting(t, startup)
 	b.registers(corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule))

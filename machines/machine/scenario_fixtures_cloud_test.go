@@ -54,6 +54,8 @@ type fakeCloud struct {
 	// left lists resources that Release does not delete. unknown is why the states of the servers are not known.
 	left    []string
 	unknown string
+	// outdated is why the lists of servers fail.
+	outdated string
 	// project is the project of the servers; empty means that the cloud has no projects.
 	project string
 	// console is the console output of every server.
@@ -208,7 +210,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
-	f := cloud.Facts{Synced: true, Held: i.cloud.held, Duplicates: i.cloud.duplicates[i.machine.UID]}
+	f := cloud.Facts{Synced: true, Held: i.cloud.held, Outdated: i.cloud.outdated, Duplicates: i.cloud.duplicates[i.machine.UID]}
 	if i.cloud.project != "" {
 		f.Place = &provider.Record{ProjectID: i.cloud.project}
 	}
@@ -284,7 +286,7 @@ func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i.cloud.made)
 	record := provider.Record{PortIDs: []string{"port-" + i.machine.Name}, FloatingIPID: "address-" + i.machine.Name}
 	s := &fakeServer{exists: true, leftovers: true, record: record, key: types.NamespacedName{Namespace: i.machine.Namespace, Name: i.machine.Name}, Server: cloud.Server{
-		ID: id, Name: i.machine.ServerName(), Owner: i.machine.UID, State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(),
+		ID: id, Name: i.machine.ServerName(), Owner: i.machine.UID, State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(), Seen: i.cloud.created(),
 	}}
 	i.cloud.servers[i.machine.UID] = s
 	i.cloud.onServer(id, s.Name, userData)

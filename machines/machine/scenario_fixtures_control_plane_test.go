@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -47,9 +48,11 @@ type world struct {
 
 // shared holds the parts of a world that all its subtests share.
 type shared struct {
-	ctx      context.Context
-	log      io.Writer
-	kube     *kube.Cluster
+	ctx  context.Context
+	log  io.Writer
+	kube *kube.Cluster
+	// version is the version of the API server, such as v1.37.1. The kubelets have it too.
+	version  string
 	client   client.Client
 	cloud    *fakeCloud
 	approver *csr.Reconciler
@@ -76,6 +79,9 @@ func newWorld(t testing.TB) *world {
 	var err error
 	w.client, err = client.New(&config, client.Options{Scheme: scheme})
 	w.must(err)
+	info, err := discovery.NewDiscoveryClientForConfigOrDie(&config).ServerVersion()
+	w.must(err)
+	w.version = info.GitVersion
 	w.must(deploy.Apply(ctx, w.client, "crds", "policies"))
 	// Evicted pods need another Node; without one, drover does not evict pods.
 	w.must(w.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}))
@@ -160,7 +166,7 @@ func (w *world) create(name string, change func(*v1alpha1.Machine)) *v1alpha1.Ma
 		Spec: v1alpha1.MachineSpec{
 			Metadata:     v1alpha1.EmbeddedMetadata{Labels: map[string]string{"team": "blue", "node-role.kubernetes.io/worker": ""}},
 			Taints:       []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
-			Versions:     v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"},
+			Versions:     v1alpha1.MachineVersionInfo{Kubelet: strings.TrimPrefix(w.version, "v")},
 			ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack","operatingSystem":"ubuntu","cloudProviderSpec":{}}`)}},
 		},
 	}

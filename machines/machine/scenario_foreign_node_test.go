@@ -171,8 +171,8 @@ func TestANodeThatIsOlderThanItsMachine(t *testing.T) {
 		b.cloud.change("u", func(s *fakeServer) { s.Adopted = false })
 		b.wait(longestUnwritten)
 		b.pass()
-		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) || b.node().Labels[v1alpha1.LabelOwnedBy] != "u" {
-			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
+		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) || b.node().Annotations[v1alpha1.AnnotationOwnedBy] != "u" {
+			t.Errorf("%+v, annotations %v", m.Status, b.node().Annotations)
 		}
 	})
 	t.Run("belongs to the Machine when machine-controller has put the Machine's owner label on the Node", func(t *testing.T) {

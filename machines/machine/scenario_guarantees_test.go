@@ -148,7 +148,7 @@ func TestLabelsAnnotationsAndTaintsOfAMachineReachItsNode(t *testing.T) {
 		b.pass()
 		n = b.node()
 		_, role := n.Labels["node-role.kubernetes.io/worker"]
-		if !role || n.Annotations["note"] != "x" || len(n.Spec.Taints) != 1 || n.Labels[v1alpha1.LabelOwnedBy] != "u" {
+		if !role || n.Annotations["note"] != "x" || len(n.Spec.Taints) != 1 || n.Annotations[v1alpha1.AnnotationOwnedBy] != "u" {
 			t.Errorf("%+v %+v", n.ObjectMeta, n.Spec)
 		}
 	})
@@ -314,13 +314,12 @@ func TestTheStepsOfADeletion(t *testing.T) {
 		b := joined(t, deployed)
 		b.create(stubborn("p"))
 		b.end()
-		b.pass()
-		b.wait(10 * time.Minute)
+		b.drains(10 * time.Minute)
 		d := b.pool()
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, v1alpha1.AnnotationDrainTimeout, "10m")
 		b.update(d)
-		if result := b.pass(); b.cloud.count("DeleteServer") != 1 {
-			t.Errorf("result %v, %+v", result, b.deleting())
+		if b.drains(time.Minute); b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
 		}
 	})
 }

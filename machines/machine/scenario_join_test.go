@@ -141,6 +141,53 @@ func TestFailedJoinsSlowDownADeployment(t *testing.T) {
 	})
 }
 
+func TestAMachineThatMayWaitForEverIsNotTheProbe(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(m *v1alpha1.Machine)
+		after  time.Duration
+		made   int
+	}{
+		{"drover creates the next server when the only Machine without a Node is paused (F-67)", func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
+		}, time.Minute, 1},
+		{"drover creates the next server when the only Machine without a Node has no join timeout and is ACTIVE for longer than that of the others (F-67)", func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "0"}
+		}, 11 * time.Minute, 1},
+		{"drover creates no other server while a Machine without a join timeout may still join in the time of the others (F-67)", func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "0"}
+		}, 6 * time.Minute, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, deployed)
+			others := map[string]*v1alpha1.Machine{}
+			for _, name := range []string{"n", "o"} {
+				m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
+				deployed(m)
+				b.create(m)
+				others[name] = m
+			}
+			b.late() // the first Machine's failed join lets only one Machine at a time create a server
+			b.key = client.ObjectKeyFromObject(others["n"])
+			b.pass()
+			b.cloud.change("n", b.cloud.active)
+			b.shown()
+			m := b.read()
+			tt.change(m)
+			b.update(m)
+			b.pass()
+			b.restart()
+			b.wait(tt.after)
+			b.key = client.ObjectKeyFromObject(others["o"])
+			made := b.cloud.made
+			b.pass()
+			if got := b.cloud.made - made; got != tt.made {
+				t.Errorf("%d servers, want %d", got, tt.made)
+			}
+		})
+	}
+}
+
 func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 	b := newBench(t, nil)
 	o := b.options
@@ -185,9 +232,11 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v", b.node().Spec.Taints)
 		}
 	})
-	inOrder(t, "after the removal of the startup taint, the Node has drover's label with the name of its physical host", func(t *testing.T) {
-		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
-			t.Errorf("%q", got)
+	inOrder(t, "after the removal of the startup taint, the Node has the label of every Node with a Machine, and none with its owner or its physical host (F-124)", func(t *testing.T) {
+		labels := b.node().Labels
+		_, owned := labels[v1alpha1.LabelOwnedBy]
+		if _, hosted := labels[v1alpha1.LabelPhysicalHost]; owned || hosted || labels[v1alpha1.LabelManaged] != "true" {
+			t.Errorf("labels %v", labels)
 		}
 	})
 }

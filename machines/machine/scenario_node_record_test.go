@@ -96,7 +96,7 @@ func TestAMachinesStatusRecordsWhatDroverSetsOnItsNodeAndWhetherTheNodeHasStarte
 	})
 	t.Run("the record shows that the Node has started, and omits the labels and annotations that drover sets on every Node (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
-		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
+		if !r.Started || r.Labels[v1alpha1.LabelManaged] != "" || r.Annotations[v1alpha1.AnnotationOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)
 		}
 	})

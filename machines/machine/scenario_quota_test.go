@@ -96,8 +96,14 @@ func must(t *testing.T, err error) {
 // create creates the group. size is the group's size, minimum and maximum.
 func (p *pool) create(size string) {
 	p.t.Helper()
+	p.createBetween(size, size)
+}
+
+// createBetween creates the group with the given minimum, which is also its size, and the given maximum.
+func (p *pool) createBetween(least, most string) {
+	p.t.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
-	d.Annotations = map[string]string{v1alpha1.AnnotationsMinSize[0]: size, v1alpha1.AnnotationsMaxSize[0]: size}
+	d.Annotations = map[string]string{v1alpha1.AnnotationsMinSize[0]: least, v1alpha1.AnnotationsMaxSize[0]: most}
 	d.Spec.Selector.MatchLabels = map[string]string{"pool": "pool"}
 	d.Spec.Template.Metadata.Labels = d.Spec.Selector.MatchLabels
 	d.Spec.Template.Spec.Versions.Kubelet = "1.37.1"
@@ -227,4 +233,56 @@ func TestAQuotaErrorOfAGroupAtItsMinimumCausesOneAttemptPerBackOff(t *testing.T)
 			t.Errorf("back-offs: %+v", d.Status.Backoffs)
 		}
 	})
+}
+
+func TestAnOrderAfterAShortageIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	p := newPool(t)
+	now := p.clock.Now()
+	p.clock.SetTime(now.Add(-time.Hour))
+	p.cloud.full = fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
+	p.createBetween("1", "21")
+	p.await("the first Machine exists", func() bool { return len(p.machines()) == 1 })
+	first := p.machines()[0].Name
+	p.pass()
+	// The shortage and the back-off end long before the autoscaler orders again. The group still remembers the shortage.
+	p.cloud.full = nil
+	p.clock.SetTime(now)
+	must(t, p.groups.IncreaseSize(t.Context(), poolID, 20))
+	p.await("the ordered Machines exist", func() bool { return len(p.machines()) == 21 })
+	inOrder(t, "of 20 nodes ordered after a shortage, none has an error, for which the autoscaler would take it back, while only the group's probe has a server (F-99)", func(t *testing.T) {
+		p.pass()
+		p.pass()
+		for _, m := range p.machines() {
+			if m.Name != first && m.Status.ErrorReason != nil {
+				t.Errorf("Machine %s shows %s: %s", m.Name, *m.Status.ErrorReason, *m.Status.ErrorMessage)
+			}
+		}
+		if shown := p.errors(); shown > 1 || p.cloud.made != 1 {
+			t.Errorf("%d instances have an error and %d servers were made, want at most the first Machine's error, and the probe's server", shown, p.cloud.made)
+		}
+	})
+	inOrder(t, "all ordered nodes get servers when the probe's server is ACTIVE (F-99)", func(t *testing.T) {
+		for uid := range p.cloud.servers {
+			p.cloud.change(uid, p.cloud.active)
+		}
+		p.pass()
+		p.pass()
+		if p.cloud.made != 21 || p.errors() != 0 {
+			t.Errorf("%d servers were made and %d instances have an error, want 21 and none", p.cloud.made, p.errors())
+		}
+	})
+}
+
+// errors returns the number of instances that have an error.
+func (p *pool) errors() (n int) {
+	p.t.Helper()
+	list, err := p.groups.Instances(poolID)
+	must(p.t, err)
+	for _, i := range list {
+		if i.Error != nil {
+			n++
+		}
+	}
+	return n
 }

@@ -16,7 +16,7 @@ func TestSpecFieldsThatHaveNoEffectAreShown(t *testing.T) {
 		})
 		b.pass()
 		c := find(b.read(), v1alpha1.ConditionWarnings)
-		if want := "configSource: has no effect; it may be removed; versions.controlPlane: has no effect; it may be removed"; c.Message != want {
+		if want := "spec.configSource: has no effect; it may be removed; spec.versions.controlPlane: has no effect; it may be removed"; c.Message != want {
 			t.Errorf("%+v", c)
 		}
 	})

@@ -99,7 +99,7 @@ func TestTheLifeOfAMachineTakesFewWrites(t *testing.T) {
 		if m.Spec.ProviderID == nil || m.Status.NodeRef == nil || len(m.Status.Addresses) == 0 || find(m, v1alpha1.ConditionServerReady).Status != corev1.ConditionTrue {
 			t.Errorf("%+v", m)
 		}
-		if n := b.node(); n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Labels[v1alpha1.LabelPhysicalHost] != "host-1" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
+		if n := b.node(); n.Annotations[v1alpha1.AnnotationOwnedBy] != "u" || n.Labels[v1alpha1.LabelManaged] != "true" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
 			t.Errorf("%+v", n.ObjectMeta)
 		}
 		b.noTokens()

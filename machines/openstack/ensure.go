@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // Prepare creates the ports, and then the floating IP on the first port, so that the floating IP never exists unattached.
@@ -73,7 +74,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
 	})
 	if err != nil {
-		p.Attempted(m, err)
+		i.noteRefusal(p, m, err)
 		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
 		return err
 	}
@@ -137,16 +138,20 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	return nil
 }
 
-// poolError returns err with the code for an exhausted floating IP pool, if err means that a network has no free address. Neutron
-// reports a full pool and a full subnet with the same error (seen in Zed), so poolError is called only for a failed request for a
-// floating IP.
+// poolError returns err with a remedy, and with the code for an exhausted floating IP pool if err means that a network has no free
+// address. Neutron reports a full pool and a full subnet with the same error (seen in Zed), so poolError is called only for a failed
+// request for a floating IP.
 func poolError(err error) error {
-	e := fault.Of(err)
-	if e.Code != fault.CodeAddressesExhausted {
+	pool := *fault.Of(err)
+	switch pool.Code {
+	case fault.CodeAddressesExhausted:
+		pool.Code = fault.CodeIPPoolExhausted
+	case fault.CodeIPPoolExhausted, fault.CodeFloatingIPQuotaExceeded:
+	default:
 		return err
 	}
-	pool := *e
-	pool.Code, pool.Err = fault.CodeIPPoolExhausted, err
+	pool.Message = fault.Line(pool.Message + "; drover takes no floating IP that exists already: delete those of the project that nobody uses")
+	pool.Err = err
 	return &pool
 }
 
@@ -157,15 +162,21 @@ func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inve
 	return err == nil && found
 }
 
-// noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused the create, a port of the
-// Machine may be gone: drover looks the ports up before it uses them again. When the cloud does not have the flavor or image, the
-// catalog's cache is out of date, and the Machine's next create looks both up again.
-func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
+// noteRefusal records a failed create, which may have succeeded in the cloud. When the cloud does not have what the template names, the
+// catalog's cache is out of date: the resource may have been replaced under its name, as images are. The Machine's next create looks the
+// name up again.
+func (i *instance) noteRefusal(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
-	if fault.Unmatched(fault.Of(err).Code) {
-		i.connection.catalog.Forget(i.spec)
+	if code := fault.Of(err).Code; fault.Unmatched(code) {
+		i.connection.catalog.Forget(code)
 		i.plan = nil
 	}
+}
+
+// noteFailure records a failed create that uses the Machine's ports. When the cloud refused the create, a port may be gone: drover looks
+// the ports up before it uses them again.
+func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
+	i.noteRefusal(p, m, err)
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
 		p.DoubtPorts(i.subject.uid)
@@ -198,6 +209,10 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err := p.MayMake(m); err != nil {
 		return nil, err
 	}
+	ended, err := i.releaseFormerVolumes(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	want := i.missingQuota(p, plan)
 	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
 		return nil, err
@@ -211,6 +226,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	p.UseQuota(i.subject.uid, want)
 	p.AddServer(i.machine.UID, made, i.subject.server)
 	if s := i.facts(p).Server; s != nil {
+		s.Record.(*provider.Record).EndedVolumes = ended
 		return s, nil
 	}
 	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before Nova answered the request to create it", made)

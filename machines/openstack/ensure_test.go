@@ -52,13 +52,17 @@ func TestSpecOfAMachineIsResolvedOnce(t *testing.T) {
 	})
 }
 
-func TestFloatingIPErrorForAnExhaustedPoolHasTheCodeIPPoolExhausted(t *testing.T) {
-	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
-	if e := fault.Of(poolError(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
-		t.Errorf("got %+v", e)
-	}
-	other := fault.New(fault.Quota, fault.CodeFloatingIPQuotaExceeded, "quota")
-	if e := fault.Of(poolError(other)); e != other {
-		t.Errorf("got %+v", e)
+func TestAnErrorAboutAFloatingIPThatCannotBeMadeNamesTheRemedy(t *testing.T) {
+	const remedy = "; drover takes no floating IP that exists already: delete those of the project that nobody uses"
+	for name, tc := range map[string]struct{ err, want *fault.Error }{
+		"the pool has no free address": {fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "full"), fault.New(fault.NoCapacity, fault.CodeIPPoolExhausted, "full"+remedy)},
+		"the quota is exhausted":       {fault.New(fault.Quota, fault.CodeFloatingIPQuotaExceeded, "quota"), fault.New(fault.Quota, fault.CodeFloatingIPQuotaExceeded, "quota"+remedy)},
+		"the cloud does not answer":    {fault.New(fault.Transient, fault.CodeServerError, "500"), fault.New(fault.Transient, fault.CodeServerError, "500")},
+	} {
+		t.Run(name+" (F-135)", func(t *testing.T) {
+			if e := fault.Of(poolError(tc.err)); e.Class != tc.want.Class || e.Code != tc.want.Code || e.Message != tc.want.Message {
+				t.Errorf("got %+v, want %+v", e, tc.want)
+			}
+		})
 	}
 }

@@ -71,8 +71,8 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{PortID: &port.ID}).Err
 	})
-	if fault.Is(err, fault.NotFound) {
-		// A 404 means that the port or the floating IP is gone.
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
+		// The port or the floating IP may be gone.
 		p.DoubtPorts(i.subject.uid)
 		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
 			p.ForgetFloatingIP(i.subject.uid)

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -87,13 +88,17 @@ func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 		return err
 	}
 	i.config, i.unreadable = s.Config, s.Unreadable
-	if i.spec, i.invalid = s.Spec(ctx); i.invalid != nil && !lenient {
+	if i.spec, i.invalid = s.Spec(); i.invalid != nil && !lenient {
 		return i.invalid
 	}
 	if err := i.connect(ctx, m, s); err != nil {
 		return err
 	}
 	i.warnings = append(i.warnings, s.Warnings()...)
+	if i.cloud.options.ReadOnly && i.spec != nil && i.spec.FloatingIPPool != "" && !lenient {
+		// Only a dry run says so, because this is a difference from machine-controller and no mistake of the author.
+		i.warnings = append(i.warnings, "floatingIpPool: each new Machine gets a new address, which is deleted with it; a free address of the project is never taken")
+	}
 	if i.unreadable != nil && i.machine.Leaving && i.machine.ServerID == "" {
 		// The credentials may be those of another project. drover then follows that project like all known projects.
 		i.cloud.register(i)
@@ -110,7 +115,7 @@ func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, s *spec.Sou
 			return nil
 		}
 	}
-	with, err := s.Access(ctx)
+	with, err := s.Access()
 	if err != nil && i.unreadable != nil {
 		return i.unreadable
 	}
@@ -131,7 +136,12 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 		UID: m.UID, ServerName: m.ServerName(), ServerID: inventory.ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
 		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
 	}
-	if named := ptr.Deref(m.Spec.ProviderID, ""); named != "" && i.machine.ServerID == "" {
+	named := ptr.Deref(m.Spec.ProviderID, "")
+	switch uid, made := v1alpha1.MachineControllerUID(named); {
+	case named == "" || i.machine.ServerID != "", made && uid == m.UID:
+	case made:
+		i.warnings = append(i.warnings, fmt.Sprintf("spec.providerID: %.100q names another Machine and no server; drover replaces it by that of this Machine's server", named))
+	default:
 		_, err := providerid.Parse(named)
 		i.badProviderID = fault.New(fault.Invalid, fault.CodeInvalidSpec, "reading spec.providerID: %v", err)
 	}
@@ -166,7 +176,7 @@ func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Co
 		return err
 	}
 	c.Machine = i.ref()
-	return i.explain(i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
+	return i.explain(i.connection.session.Do(client.WithHiding(client.WithGroup(ctx, i.group), i.explain), c, fn))
 }
 
 // explain returns err as it is shown to users: a refused sign-in names the source of its secret, and values of the spec that came
@@ -192,8 +202,22 @@ func (i *instance) ref() client.MachineRef {
 	return client.MachineRef{UID: i.subject.uid, Key: i.key}
 }
 
-// Warnings returns the fields of the provider spec that are accepted and have no effect.
-func (i *instance) Warnings() []string { return i.warnings }
+// Warnings returns the fields of the provider spec that are accepted and have no effect. Security groups have none on a port in a network
+// whose port security is off.
+func (i *instance) Warnings() []string {
+	p := i.connection.attached()
+	if p == nil || i.spec == nil || i.spec.DisablePortSecurity {
+		return i.warnings
+	}
+	all := slices.Clone(i.warnings)
+	for _, port := range p.PortsOf(i.subject.uid) {
+		if port.Open {
+			all = append(all, fmt.Sprintf("securityGroups: have no effect in network %s, because port security is off there", port.NetworkID))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
 
 // Config returns the provider config, merged from all sources.
 func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }

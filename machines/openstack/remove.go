@@ -61,7 +61,10 @@ func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.ForceDelete(ctx, api, t.ServerID).ExtractErr()
 	})
-	if fault.Is(err, fault.Auth) || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
+	switch e := fault.Of(err); {
+	case err == nil:
+		return nil
+	case e.Class == fault.Auth, e.Class == fault.Conflict, e.Class == fault.Invalid, e.Class == fault.Unknown, e.Code == fault.CodeForeignAnswer:
 		return i.do(ctx, call, plain)
 	}
 	return err
@@ -95,15 +98,15 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 			return none, err
 		}
 	}
-	volumes, volumesLeft, err := i.releaseVolumes(ctx, p)
-	if len(volumes) > 0 {
-		none.Waiting = "waiting until Cinder has deleted what is left of the server: " + strings.Join(volumes, "; ")
+	volumes, err := i.releaseVolumes(ctx, p)
+	if err == nil && len(volumes.waiting) > 0 {
+		none.Waiting = "waiting until Cinder has deleted what is left of the server: " + strings.Join(volumes.waiting, "; ")
 	}
-	if err != nil || len(volumes) > 0 || len(p.OpenAttempts(i.subject.uid)) > 0 {
+	if err != nil || len(volumes.waiting) > 0 || len(p.OpenAttempts(i.subject.uid)) > 0 {
 		return none, err
 	}
 	i.cloud.machines.forget(i.subject.uid)
-	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
+	return cloud.Released{Done: true, Left: append(left, volumes.left...)}, nil
 }
 
 // releaseAddresses deletes the floating IP with the Machine's owner tag. It also deletes the floating IP that an annotation names,

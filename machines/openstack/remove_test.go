@@ -34,15 +34,21 @@ func TestDeletionOfAServerIsRequestedAgainOnlyAfterABackOff(t *testing.T) {
 
 func TestDeletionOfAServerThatNovaDoesNotComplete(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]bool{"the fourth request asks Nova for a forced deletion, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletion requests are still sent when Nova refuses forced deletions": true} {
+	const forced = "POST /servers/{id}/action"
+	for name, refusal := range map[string]sim.Fault{
+		"the fourth request asks Nova for a forced deletion, and a metric counts the stuck server (CAPI-44, MC-64)": {},
+		"plain deletion requests are still sent when Nova refuses forced deletions":                                 {Call: forced, Status: 403},
+		"plain deletion requests are still sent when a proxy refuses forced deletions (F-132)":                      sim.ProxyPage(forced, 403),
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
 			registry := prometheus.NewRegistry()
 			b.options.Registry = registry
 			b.restart()
 			i, _ := b.active(newMachine(t, "a", seedFields()))
+			refuse := refusal.Call != ""
 			if refuse {
-				b.sim.Inject(sim.Fault{Call: "POST /servers/{id}/action", Status: 403})
+				b.sim.Inject(refusal)
 			}
 			for round := range 5 {
 				if err := i.DeleteServer(b.ctx); err != nil {
@@ -53,11 +59,11 @@ func TestDeletionOfAServerThatNovaDoesNotComplete(t *testing.T) {
 					t.Errorf("after %d × 6 minutes the metric shows %v stuck deletions", round+1, n)
 				}
 			}
-			polite, forced := 3, 1
+			polite, hard := 3, 1
 			if refuse {
-				polite, forced = 5, 2
+				polite, hard = 5, 2
 			}
-			if p, f := b.calls("DELETE /servers/{id}"), b.calls("POST /servers/{id}/action"); p != polite || f != forced {
+			if p, f := b.calls("DELETE /servers/{id}"), b.calls(forced); p != polite || f != hard {
 				t.Errorf("%d plain deletions, %d forced", p, f)
 			}
 		})

@@ -48,6 +48,9 @@ func portRequest(s subject, p *catalog.Plan, n int) ports.CreateOptsBuilder {
 	if network.SubnetID != "" {
 		o.FixedIPs = []ports.IP{{SubnetID: network.SubnetID}}
 	}
+	if network.Open {
+		return o
+	}
 	if p.SecurityGroups == nil {
 		off := false
 		o.SecurityGroups = &[]string{}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -207,20 +208,65 @@ func TestNothingIsCreatedTwiceAfterALostAnswer(t *testing.T) {
 	}
 }
 
-func TestDroverWaitsTwoMinutesBeforeItRepeatsAServerCreateThatNovaNeverAnswered(t *testing.T) {
+func TestServerCreateThatNovaNeverAnswered(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	i := b.synced(newMachine(t, "a", fullFields()))
-	b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
-	if _, err := b.make(i); !fault.Is(err, fault.Transient) {
-		t.Fatalf("got %v", err)
+	for _, tt := range []struct {
+		name string
+		// before is called before the create, for the Machine that the create is for.
+		before func(b *bench, i *instance)
+	}{
+		{"is repeated after two minutes (CAPI-19)", func(*bench, *instance) {}},
+		{"is repeated only after two minutes when an earlier server of the Machine failed and was deleted (F-65)", (*bench).failsOnce},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			i := b.synced(newMachine(t, "a", fullFields()))
+			tt.before(b, i)
+			b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
+			if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+				t.Fatalf("got %v", err)
+			}
+			failed := b.clock.Now()
+			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
+			if waited := b.clock.Since(failed); waited < inventory.SettleTime {
+				t.Errorf("created again after %s, before it was resolved", waited)
+			}
+			b.once(t)
+		})
 	}
-	failed := b.clock.Now()
-	b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
-	if waited := b.clock.Since(failed); waited < inventory.SettleTime {
-		t.Errorf("CAPI-19: created again after %s, before it was resolved", waited)
+	t.Run("leaves no server when its Machine is deleted before a list shows the server, although an earlier server failed (F-65)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", fullFields())
+		i := b.synced(m)
+		b.failsOnce(i)
+		b.sim.SetListLag(30 * time.Second)
+		b.sim.Inject(sim.Fault{Call: "POST /servers", Drop: true, Times: 1})
+		if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+			t.Fatalf("got %v", err)
+		}
+		leaves(m)
+		b.remove(b.instance(m))
+		b.pass(time.Minute)
+		b.nothingLeft()
+	})
+}
+
+// failsOnce creates a server of the Machine that fails, and deletes it as the Machine controller does before it creates another one.
+func (b *bench) failsOnce(i *instance) {
+	b.t.Helper()
+	s, err := b.make(i)
+	if err != nil {
+		b.t.Fatal(err)
 	}
-	b.once(t)
+	b.sim.FailServer(s.ID, "No valid host was found. ")
+	b.eventually("the failed server is gone", func() bool {
+		f := b.observe(i)
+		if f.Server != nil && f.Server.State == cloud.ServerError {
+			_ = i.DeleteFailed(b.ctx)
+		}
+		return f.Server == nil
+	})
+	b.pass(time.Minute)
 }
 
 func TestFloatingIPWhoseCreationGotNoAnswerIsDeletedWithItsMachine(t *testing.T) {

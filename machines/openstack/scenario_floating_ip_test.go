@@ -2,6 +2,8 @@ package openstack
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,33 @@ func TestFloatingIPs(t *testing.T) {
 		made, _ := b.sim.Server(s.ID)
 		if len(made.FixedIPs) != 2 || len(all.FloatingIPs) != 1 || all.FloatingIPs[0].Fixed != made.FixedIPs[0] {
 			t.Errorf("addresses %v, floating IPs %+v", made.FixedIPs, all.FloatingIPs)
+		}
+	})
+	t.Run("a free floating IP of the pool is never taken, and a dry run says so (F-135)", func(t *testing.T) {
+		b := newBench(t)
+		var pool struct {
+			Networks []struct{ ID string } `json:"networks"`
+		}
+		b.raw(client.Network, "GET", "networks?name="+sim.MetaKubePool, nil, &pool)
+		var free struct {
+			IP struct{ ID string } `json:"floatingip"`
+		}
+		b.raw(client.Network, "POST", "floatingips", map[string]any{"floatingip": map[string]any{"floating_network_id": pool.Networks[0].ID}}, &free)
+		m := newMachine(t, "a", fullFields())
+		b.options.ReadOnly = true
+		b.restart()
+		if warnings := b.synced(m).Warnings(); !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "floatingIpPool: ") }) {
+			t.Errorf("the dry run's warnings are %q", warnings)
+		}
+		b.options.ReadOnly = false
+		b.restart()
+		i, _ := b.active(m)
+		if warnings := i.Warnings(); len(warnings) != 0 {
+			t.Errorf("the warnings are %q", warnings)
+		}
+		b.remove(i)
+		if left := b.sim.Leftovers().FloatingIPs; len(left) != 1 || left[0] != free.IP.ID {
+			t.Errorf("left are the floating IPs %q, want only %s", left, free.IP.ID)
 		}
 	})
 	t.Run("a floating IP is deleted with its Machine even when the create of the server failed (MC-51)", func(t *testing.T) {

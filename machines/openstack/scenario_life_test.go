@@ -147,10 +147,10 @@ func TestOnlyTheMachineWhoseServerChangedIsReconciled(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.cloud = c
-	done := make(chan error)
-	go func() { done <- c.Start(b.ctx) }()
+	// A Machine that is known only after the first list would not be reconciled for it.
 	i := b.instance(newMachine(t, "a", seedFields()))
 	b.instance(newMachine(t, "b", seedFields()))
+	go func() { _ = c.Start(b.ctx) }()
 	heard := map[string]int{}
 	listen := func() bool {
 		select {

@@ -1,8 +1,10 @@
 package openstack
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -100,6 +103,63 @@ func TestReferencesToMissingKeysOfASecret(t *testing.T) {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("the error does not say %q: %v", part, err)
 				}
+			}
+		})
+	}
+}
+
+// countingReader is a reader that counts its reads of each Secret and ConfigMap.
+type countingReader struct {
+	ctrlclient.Reader
+	mu    sync.Mutex
+	reads map[string]int
+}
+
+func (r *countingReader) Get(ctx context.Context, key ctrlclient.ObjectKey, into ctrlclient.Object, options ...ctrlclient.GetOption) error {
+	r.mu.Lock()
+	r.reads[key.Name]++
+	r.mu.Unlock()
+	return r.Reader.Get(ctx, key, into, options...)
+}
+
+func TestReadsOfTheObjectsThatASpecRefersTo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	spec := fromSecret("credentials").with("image", map[string]any{"configMapKeyRef": map[string]string{"namespace": "kube-system", "name": "names", "key": "image"}}).
+		with("flavor", map[string]any{"configMapKeyRef": map[string]string{"namespace": "kube-system", "name": "names", "key": "flavor"}})
+	names := configMapOf("names", map[string]string{"image": sim.MetaKubeImage, "flavor": sim.MetaKubeFlavor})
+	reader := &countingReader{Reader: newReader(t, b.passwordSecret("credentials"), names), reads: map[string]int{}}
+	b.withReader(reader)
+	m := newMachine(t, "a", spec)
+	b.active(m)
+	for name, reads := range map[string]func() error{
+		"one reconcile of a Machine reads each Secret and ConfigMap once (F-78)": func() error {
+			_, err := b.cloud.Instance(b.ctx, m)
+			return err
+		},
+		"the shape of a template reads each Secret and ConfigMap once (F-78)": func() error {
+			_, err := b.cloud.Shape(b.ctx, m.Namespace, templateOf(m))
+			return err
+		},
+		"a reconcile reads a Secret that does not exist once, whatever number of its keys the spec names (F-78)": func() error {
+			if _, err := b.cloud.Instance(b.ctx, newMachine(t, "b", fromSecret("gone"))); !fault.Is(err, fault.Auth) {
+				t.Errorf("got %v", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clear(reader.reads)
+			if err := reads(); err != nil {
+				t.Fatal(err)
+			}
+			for name, n := range reader.reads {
+				if n != 1 {
+					t.Errorf("%s was read %d times", name, n)
+				}
+			}
+			if len(reader.reads) == 0 {
+				t.Error("nothing was read")
 			}
 		})
 	}
@@ -216,9 +276,8 @@ func TestServerOfAMachineWithAnUnreadableSpec(t *testing.T) {
 func TestInvalidProviderSpecIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ document, says string }{
-		"an error is returned when tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
-		"an error is returned when sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
-		"an error is returned when the provider spec is not an object (F-39)":  {`[]`, "not a JSON object"},
+		"an error is returned when sshPublicKeys has the wrong type (F-39)":   {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
+		"an error is returned when the provider spec is not an object (F-39)": {`[]`, "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

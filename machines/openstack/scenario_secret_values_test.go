@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestValuesOfSecretsAndConfigMapsAreNotShown(t *testing.T) {
+func TestNoErrorShowsAValueFromASecretOrAConfigMap(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	// The cloud or drover refuses each of these values. The message would contain the value if drover did not hide it.

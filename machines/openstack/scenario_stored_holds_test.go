@@ -64,7 +64,9 @@ func (b *bench) listing(machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	var objects []ctrlclient.Object
 	for _, m := range machines {
-		objects = append(objects, m.DeepCopy())
+		m = m.DeepCopy()
+		m.Finalizers = []string{v1alpha1.FinalizerServer}
+		objects = append(objects, m)
 	}
 	b.withReader(newReader(b.t, objects...))
 }

@@ -1,12 +1,16 @@
 package openstack
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 func TestServerOfAMachine(t *testing.T) {
@@ -28,6 +32,34 @@ func TestServerOfAMachine(t *testing.T) {
 		internal, external := addressesOfType(got.Addresses, corev1.NodeInternalIP), addressesOfType(got.Addresses, corev1.NodeExternalIP)
 		if len(internal) != 1 || internal[0] != made.FixedIPs[0] || len(external) != 1 {
 			t.Errorf("got addresses %v, want %s and one floating IP", got.Addresses, made.FixedIPs[0])
+		}
+	})
+	t.Run("the server is returned with the addresses of trunk subports and the host name in its metadata (F-113)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields().with("tags", map[string]string{"hostname": "a.example.com"}))
+		_, s := b.active(m)
+		var sub struct {
+			Port struct {
+				ID  string `json:"id"`
+				IPs []struct {
+					Address string `json:"ip_address"`
+				} `json:"fixed_ips"`
+			} `json:"port"`
+		}
+		b.raw(client.Network, "POST", "ports", map[string]any{"port": map[string]any{"network_id": b.plan(m).Ports[0].NetworkID}}, &sub)
+		b.raw(client.Network, "POST", "trunks", map[string]any{"trunk": map[string]any{
+			"port_id": s.Record.(*provider.Record).PortIDs[0], "sub_ports": []map[string]any{{"port_id": sub.Port.ID, "segmentation_type": "vlan", "segmentation_id": 100}},
+		}}, nil)
+		b.pass(16 * time.Minute)
+		got, err := b.cloud.ServerOf(b.ctx, m)
+		if err != nil || got == nil {
+			t.Fatalf("got %+v, error %v", got, err)
+		}
+		if internal := addressesOfType(got.Addresses, corev1.NodeInternalIP); !slices.Contains(internal, sub.Port.IPs[0].Address) {
+			t.Errorf("the addresses are %v, want also %s", internal, sub.Port.IPs[0].Address)
+		}
+		if names := addressesOfType(got.Addresses, corev1.NodeHostName); !slices.Equal(names, []string{"a", "a.example.com"}) {
+			t.Errorf("the host names are %v", names)
 		}
 	})
 	t.Run("no server is returned when spec.providerID names the server of another Machine (F-2)", func(t *testing.T) {

@@ -112,6 +112,8 @@ func (w *tenants) held() held {
 	if err != nil {
 		w.Fatal(err)
 	}
+	// Gather starts goroutines of its own, which may still be ending when it returns.
+	synctest.Wait()
 	h := held{
 		connections: len(w.cloud.connections.all()), projects: len(w.cloud.connections.projects()),
 		goroutines: w.goroutines(),

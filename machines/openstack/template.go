@@ -13,36 +13,49 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// Shape resolves the flavor, image and zone of a template. It works before Start is called; the first use of a name costs a call.
+// Shape resolves a template, and looks up every name in its provider spec as the creation of a server does: a group whose next Machine
+// would get no server must not be shown as one that can grow. A cloud that is not ReadOnly creates the security group and the server
+// group that the creation would create. It works before Start is called; the first use of a name costs a call.
 func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
+	wanted, plan, region, err := c.resolve(ctx, namespace, t)
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	return shapeOf(wanted, plan, region, c.options.GPUTypes), nil
+}
+
+// Check returns the error with which [Cloud.Shape] fails.
+func (c *Cloud) Check(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) error {
+	_, err := c.Shape(ctx, namespace, t)
+	return err
+}
+
+// resolve returns the provider spec of a template, its plan, and the region.
+func (c *Cloud) resolve(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (wanted *spec.Spec, plan *catalog.Plan, region string, err error) {
 	s, err := c.specs.Read(ctx, templateIn(namespace, t))
 	if err != nil {
-		return cloud.Shape{}, err
+		return nil, nil, "", err
 	}
-	wanted, err := s.Spec(ctx)
-	if err != nil {
-		return cloud.Shape{}, err
+	if wanted, err = s.Spec(); err != nil {
+		return nil, nil, "", err
 	}
-	with, err := s.Access(ctx)
+	with, err := s.Access()
 	if err != nil {
-		return cloud.Shape{}, err
+		return nil, nil, "", err
 	}
 	conn, err := c.connect(ctx, with, nil)
 	if err != nil {
-		return cloud.Shape{}, err
+		return nil, nil, "", err
 	}
 	scope, err := conn.session.Scope(ctx)
 	if err != nil {
-		return cloud.Shape{}, with.WithOrigin(err)
+		return nil, nil, "", with.WithOrigin(err)
 	}
 	if err := with.Wanted.Check(scope); err != nil {
-		return cloud.Shape{}, err
+		return nil, nil, "", err
 	}
-	plan, err := conn.catalog.ResolveShape(ctx, wanted)
-	if err != nil {
-		return cloud.Shape{}, with.WithOrigin(err)
-	}
-	return shapeOf(wanted, plan, scope.Region, c.options.GPUTypes), nil
+	plan, err = conn.catalog.Resolve(ctx, wanted)
+	return wanted, plan, scope.Region, with.WithOrigin(err)
 }
 
 // templateIn returns a template in the form that the reader of provider specs accepts.
@@ -96,7 +109,7 @@ func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.M
 	if err != nil {
 		return nil
 	}
-	with, err := s.Access(ctx)
+	with, err := s.Access()
 	if err != nil {
 		return nil
 	}

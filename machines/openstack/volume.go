@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
@@ -22,41 +25,66 @@ type volume struct {
 	} `json:"attachments"`
 }
 
-// releaseVolumes deletes the volumes that the Machine's status names, or waits until they are gone. Nova deletes the volumes
-// together with their server. When Nova has not deleted a volume, releaseVolumes deletes the volume if it was the Machine's, and
-// otherwise names it in left. A volume is done when Cinder answers 404 for it. It is also done when it is attached to another
-// server, because then it does not belong to the Machine any more. waiting names the volumes that are not done, with their
-// state.
-func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (waiting, left []string, err error) {
+// releasedVolumes is the result of releaseVolumes. ended are the IDs of the volumes that are done. waiting names the others that are being
+// deleted, with their state, and left those that drover does not delete.
+type releasedVolumes struct{ ended, waiting, left []string }
+
+// releaseVolumes deletes the volumes that the Machine's status names. The Machine must have no server. Nova deletes the volumes
+// together with their server. When Nova has not deleted a volume, releaseVolumes deletes the volume if it was the Machine's. A volume is
+// done when Cinder answers 404 for it. It is also done when it is attached to another server, because then it does not belong to the
+// Machine any more.
+func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (out releasedVolumes, err error) {
 	servers, own := i.goneServers(p)
 	for _, id := range i.recorded.VolumeIDs {
 		if !providerid.IsUUID(id) {
-			left = append(left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
+			out.left = append(out.left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
 			continue
 		}
 		fate, seen, err := i.volumeFate(ctx, id, servers)
 		if err != nil {
-			return nil, nil, err
+			return out, err
 		}
 		switch {
 		case fate == volumeGone || fate == volumeOfOther:
+			out.ended = append(out.ended, id)
 		case !own[id] && !i.trusted:
-			left = append(left, fmt.Sprintf("volume %s exists and was not deleted: the Machine's status names it, but nothing in the cloud shows that it belonged to this Machine's server", id))
+			out.left = append(out.left, fmt.Sprintf("volume %s exists and was not deleted: the Machine's status names it, but nothing in the cloud shows that it belonged to this Machine's server", id))
 		case fate == volumeGoing:
-			waiting = append(waiting, seen.describe(id))
+			out.waiting = append(out.waiting, seen.describe(id))
 		default:
 			gone, err := i.deleteVolume(ctx, id)
 			if err != nil {
 				refused := *fault.Of(err)
 				refused.Message = seen.describe(id) + "; " + refused.Message
-				return nil, nil, &refused
+				return out, &refused
 			}
-			if !gone {
-				waiting = append(waiting, seen.describe(id))
+			if gone {
+				out.ended = append(out.ended, id)
+			} else {
+				out.waiting = append(out.waiting, seen.describe(id))
 			}
 		}
 	}
-	return waiting, left, nil
+	return out, nil
+}
+
+// releaseFormerVolumes deletes what the Machine's former servers have left, before another server is created. It returns the IDs of the
+// volumes that are gone. It returns an error only when so many volumes are left that the next server's could not be recorded.
+func (i *instance) releaseFormerVolumes(ctx context.Context, p *inventory.Project) (ended []string, err error) {
+	volumes, err := i.releaseVolumes(ctx, p)
+	left := len(i.recorded.VolumeIDs) - len(volumes.ended)
+	switch {
+	case left < provider.MostVolumes && err != nil:
+		log.FromContext(ctx).Info("Cannot delete the volumes of former servers; drover tries again before the next server, and when the Machine is deleted", "cause", err.Error())
+	case left < provider.MostVolumes:
+	case err != nil:
+		return nil, err
+	default:
+		e := fault.New(fault.Conflict, fault.CodeConflict, "%d volumes of former servers of this Machine still exist; no further server is created before they are deleted: %s",
+			left, strings.Join(slices.Concat(volumes.waiting, volumes.left), "; "))
+		return nil, e
+	}
+	return volumes.ended, nil
 }
 
 // describe returns, for messages, the name, ID and state of the volume.

@@ -37,14 +37,14 @@ type RefManager[T client.Object] struct {
 	// List returns the objects of a namespace whose controller has the given UID, or the objects without a controller if it is
 	// [NoController]. The objects belong to the informer cache and must not be changed.
 	List func(ctx context.Context, namespace, controller string) ([]T, error)
-	// ReleasedBy is the annotation of a released object that records the UID of its former owner. Empty means that nothing is recorded.
-	ReleasedBy string
+	// MadeFor reports whether the object was made for the owner, according to both names. An owner adopts no other object.
+	MadeFor func(owner, object string) bool
 	// Released, unless nil, is called after an object was released.
 	Released func(owner types.NamespacedName, object T)
 }
 
 // Claim returns the objects that belong to the owner. It releases objects of the owner that the selector no longer matches, and adopts
-// objects without a controller that the selector matches. It neither releases nor adopts an object that is being deleted. The objects
+// objects without a controller that the selector matches and that were made for the owner. It neither releases nor adopts an object that is being deleted. The objects
 // belong to the informer cache and must not be changed; adopted objects are copies.
 func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector labels.Selector) ([]T, error) {
 	owned, err := m.List(ctx, owner.GetNamespace(), string(owner.GetUID()))
@@ -66,7 +66,8 @@ func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector 
 		return nil, err
 	}
 	for _, object := range orphans {
-		if !selector.Matches(labels.Set(object.GetLabels())) || object.GetDeletionTimestamp() != nil {
+		matches := selector.Matches(labels.Set(object.GetLabels())) && m.MadeFor(owner.GetName(), object.GetName())
+		if !matches || object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		adopted, err := m.adopt(ctx, owner, object)
@@ -82,11 +83,7 @@ func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector 
 func (m RefManager[T]) release(ctx context.Context, owner client.Object, object T) error {
 	ctrl.LoggerFrom(ctx).Info("Releasing an object whose labels no longer match", "kind", m.Objects.Kind, "name", object.GetName())
 	refs := slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(o metav1.OwnerReference) bool { return o.UID == owner.GetUID() })
-	annotations := map[string]any{}
-	if m.ReleasedBy != "" {
-		annotations[m.ReleasedBy] = string(owner.GetUID())
-	}
-	if _, err := m.write(ctx, object, refs, annotations); err != nil {
+	if _, err := m.write(ctx, object, refs); err != nil {
 		return err
 	}
 	if m.Released != nil {
@@ -106,11 +103,7 @@ func (m RefManager[T]) adopt(ctx context.Context, owner client.Object, object T)
 		return none, fmt.Errorf("adopting %s %s: %s %s is being deleted", m.Objects.Kind, object.GetName(), m.Owners.Kind, owner.GetName())
 	}
 	ctrl.LoggerFrom(ctx).Info("Adopting an object without a controller", "kind", m.Objects.Kind, "name", object.GetName())
-	annotations := map[string]any{}
-	if _, recorded := object.GetAnnotations()[m.ReleasedBy]; recorded {
-		annotations[m.ReleasedBy] = nil
-	}
-	return m.write(ctx, object, append(slices.Clone(object.GetOwnerReferences()), *metav1.NewControllerRef(owner, m.Owners)), annotations)
+	return m.write(ctx, object, append(slices.Clone(object.GetOwnerReferences()), *metav1.NewControllerRef(owner, m.Owners)))
 }
 
 // deleted reports whether the owner is being deleted, or another object has its name by now.
@@ -129,13 +122,10 @@ func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, 
 	return now.GetUID() != owner.GetUID() || now.GetDeletionTimestamp() != nil, nil
 }
 
-// write stores the owner references and annotations of an object, and returns the object as the API server has stored it.
-func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerReference, annotations map[string]any) (T, error) {
+// write stores the owner references of an object, and returns the object as the API server has stored it.
+func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerReference) (T, error) {
 	metadata := patch.Metadata(object)
 	metadata["ownerReferences"] = refs
-	if len(annotations) > 0 {
-		metadata["annotations"] = annotations
-	}
 	written := object.DeepCopyObject().(T)
 	if err := m.Writer.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {
 		return written, fmt.Errorf("writing the owner of %s %s: %w", m.Objects.Kind, object.GetName(), err)

@@ -35,7 +35,7 @@ func newClaims(t *testing.T, machines ...client.Object) *claims {
 	k := &claims{set: set.DeepCopy()}
 	k.RefManager = RefManager[*v1alpha1.Machine]{
 		Writer: patch.Writer{Client: c, FieldManager: "tester"}, Live: c, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind,
-		ReleasedBy: v1alpha1.AnnotationReleasedBy,
+		MadeFor: v1alpha1.IsMachineNameOf,
 		Released: func(owner types.NamespacedName, m *v1alpha1.Machine) {
 			k.released = append(k.released, owner.Name+" "+m.Name)
 		},
@@ -82,37 +82,40 @@ func machineOf(name, controller, pool string) *v1alpha1.Machine {
 func TestWhichObjectsAnOwnerClaimsAndReleases(t *testing.T) {
 	leaving := machineOf("leaving", "set", "b")
 	leaving.Finalizers, leaving.DeletionTimestamp = []string{"keep"}, new(metav1.Now())
-	dying := machineOf("dying", "", "a")
+	dying := machineOf("set-dying", "", "a")
 	dying.Finalizers, dying.DeletionTimestamp = []string{"keep"}, new(metav1.Now())
-	returns := machineOf("returns", "", "a")
-	returns.Annotations = map[string]string{v1alpha1.AnnotationReleasedBy: "set-uid"}
 	k := newClaims(t, machineOf("own", "set", "a"), machineOf("relabelled", "set", "b"), leaving,
-		machineOf("orphan", "", "a"), returns, machineOf("stranger", "", "b"), dying, machineOf("foreign", "other", "a"))
+		machineOf("set-orphan", "", "a"), machineOf("set-stranger", "", "b"), dying, machineOf("set-foreign", "other", "a"),
+		machineOf("other-orphan", "", "a"), machineOf("set-two-orphan", "", "a"))
 	names, err := k.claim(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("claims matching objects that it owns or that have no controller, and its own objects that are being deleted (MC-30)", func(t *testing.T) {
-		if want := []string{"leaving", "own", "orphan", "returns"}; !slices.Equal(names, want) {
+	t.Run("claims matching objects that it owns, or that were made for it and have no controller, and its own objects that are being deleted (MC-30)", func(t *testing.T) {
+		if want := []string{"leaving", "own", "set-orphan"}; !slices.Equal(names, want) {
 			t.Errorf("Claim() = %v, want %v", names, want)
 		}
 	})
-	t.Run("releases an object whose labels no longer match, and records itself as the former owner (MC-30)", func(t *testing.T) {
+	t.Run("releases an object whose labels no longer match (MC-30)", func(t *testing.T) {
 		m := k.stored(t, "relabelled")
-		if len(m.OwnerReferences) != 0 || m.Annotations[v1alpha1.AnnotationReleasedBy] != "set-uid" || !slices.Equal(k.released, []string{"set relabelled"}) {
-			t.Errorf("owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
+		if len(m.OwnerReferences) != 0 || !slices.Equal(k.released, []string{"set relabelled"}) {
+			t.Errorf("owners %v, released %v", m.OwnerReferences, k.released)
 		}
 	})
-	t.Run("becomes the controller of a matching object that has none, and removes the annotation that names a former owner (MC-30)", func(t *testing.T) {
-		for _, name := range []string{"orphan", "returns"} {
-			m := k.stored(t, name)
-			if _, recorded := m.Annotations[v1alpha1.AnnotationReleasedBy]; !metav1.IsControlledBy(m, k.set) || recorded {
-				t.Errorf("%s: owners %v, annotations %v", name, m.OwnerReferences, m.Annotations)
+	t.Run("becomes the controller of a matching object that was made for it and has no controller (MC-30)", func(t *testing.T) {
+		if m := k.stored(t, "set-orphan"); !metav1.IsControlledBy(m, k.set) {
+			t.Errorf("owners %v", m.OwnerReferences)
+		}
+	})
+	t.Run("does not become the controller of an object that only has matching labels, and whose name was not made from the owner's (F-106)", func(t *testing.T) {
+		for _, name := range []string{"other-orphan", "set-two-orphan"} {
+			if m := k.stored(t, name); len(m.OwnerReferences) != 0 {
+				t.Errorf("%s has owners %v", name, m.OwnerReferences)
 			}
 		}
 	})
 	t.Run("does not become the controller of objects that do not match its selector, are being deleted or have another controller", func(t *testing.T) {
-		for _, name := range []string{"stranger", "dying", "foreign"} {
+		for _, name := range []string{"set-stranger", "set-dying", "set-foreign"} {
 			if m := k.stored(t, name); metav1.IsControlledBy(m, k.set) {
 				t.Errorf("%s has owners %v", name, m.OwnerReferences)
 			}
@@ -121,12 +124,12 @@ func TestWhichObjectsAnOwnerClaimsAndReleases(t *testing.T) {
 }
 
 func TestAnOwnerThatIsBeingDeletedClaimsNothing(t *testing.T) {
-	k := newClaims(t, machineOf("orphan", "", "a"))
+	k := newClaims(t, machineOf("set-orphan", "", "a"))
 	k.set.UID = "former-uid" // as in a cache that shows a set which has since been deleted and created again
 	if _, err := k.claim(t); err == nil || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Claim() = %v, want an error that the set is being deleted", err)
 	}
-	if m := k.stored(t, "orphan"); len(m.OwnerReferences) != 0 {
+	if m := k.stored(t, "set-orphan"); len(m.OwnerReferences) != 0 {
 		t.Errorf("the Machine without a controller has owners %v, want none", m.OwnerReferences)
 	}
 }

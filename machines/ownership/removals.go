@@ -14,19 +14,20 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Removals remembers, for each object, the removals in all versions of the object that a watch has shown. When a client that does not know
-// the field for removals writes the whole object, the object loses its removals. Removals still has the entries that were lost in this way.
-// The zero value is ready for use.
+// Removals remembers, for each object, the removals in all versions of the object that a watch has shown, and for a MachineDeployment its
+// last size. When a client that does not know the field for removals, or manages no size, writes the whole object, the object loses its
+// removals and its size. Removals still has what was lost in this way. The zero value is ready for use.
 type Removals struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenRemovals
 }
 
-// seenRemovals holds the removals of one object.
+// seenRemovals holds the removals of one object, and the last spec.replicas of a MachineDeployment.
 type seenRemovals struct {
 	uid     types.UID
 	version string
 	all     []v1alpha1.Removal
+	size    *int32
 }
 
 // see records that a watch has shown a version of an object. list are the removals in this version. The handler of the watch calls see for
@@ -41,6 +42,9 @@ func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	}
 	seen.version = o.GetResourceVersion()
 	seen.all = v1alpha1.MergeRemovals(list, seen.all)
+	if d, ok := o.(*v1alpha1.MachineDeployment); ok && d.Spec.Replicas != nil {
+		seen.size = d.Spec.Replicas
+	}
 	if r.seen == nil {
 		r.seen = map[types.NamespacedName]seenRemovals{}
 	}
@@ -57,6 +61,16 @@ func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 		return nil, true
 	}
 	return seen.all, seen.version == o.GetResourceVersion()
+}
+
+// Size returns the last spec.replicas of a MachineDeployment that the watch has shown; nil when no version had one.
+func (r *Removals) Size(d *v1alpha1.MachineDeployment) *int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seen := r.seen[client.ObjectKeyFromObject(d)]; seen.uid == d.UID {
+		return seen.size
+	}
+	return nil
 }
 
 // Keep replaces the remembered removals of an object by list. The caller leaves out the entries that have been carried out. Keep does

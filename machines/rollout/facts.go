@@ -83,17 +83,11 @@ func AvailableAfter(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) t
 
 // ReadySince reports whether the Machine's Node is Ready. The time is when the Node became Ready; it is zero when that is unknown.
 func ReadySince(m *v1alpha1.Machine) (time.Time, bool) {
-	for i := range m.Status.Conditions {
-		c := &m.Status.Conditions[i]
-		if c.Type != v1alpha1.ConditionReady || c.Status != corev1.ConditionTrue {
-			continue
-		}
-		if c.LastTransitionTime == nil {
-			return time.Time{}, true
-		}
-		return c.LastTransitionTime.Time, true
+	c := m.Condition(v1alpha1.ConditionReady)
+	if c.Status != corev1.ConditionTrue || c.LastTransitionTime == nil {
+		return time.Time{}, c.Status == corev1.ConditionTrue
 	}
-	return time.Time{}, false
+	return c.LastTransitionTime.Time, true
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

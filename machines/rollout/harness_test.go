@@ -29,6 +29,7 @@ type simulation struct {
 	stuck map[string]bool
 	slow  bool
 	limit *int32
+	lost  []LostSet
 	// onMake is called after a set has created a Machine.
 	onMake func(set *v1alpha1.MachineSet)
 	onPlan func(before Snapshot, p Plan)
@@ -90,7 +91,7 @@ func (w *simulation) remove(m *v1alpha1.Machine) {
 }
 
 func (w *simulation) snapshot() Snapshot {
-	s := Snapshot{Deployment: w.d, Now: w.now, ReplacementLimit: w.limit}
+	s := Snapshot{Deployment: w.d, Now: w.now, ReplacementLimit: w.limit, Lost: w.lost}
 	for _, set := range w.sets {
 		s.Sets = append(s.Sets, SetState{Set: set, Machines: w.of(set)})
 	}

@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,6 +44,31 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	return limits{surge: up, unavailable: min(down, replicas)}, nil
 }
 
+// ReadOtherwise returns a sentence for each limit of a rolling update that is text without a percent sign: such text is a percentage,
+// which an author may not expect.
+func ReadOtherwise(d *v1alpha1.MachineDeployment) (texts []string) {
+	s := d.Spec.Strategy
+	if s == nil || s.RollingUpdate == nil {
+		return nil
+	}
+	for _, limit := range []struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"maxSurge", s.RollingUpdate.MaxSurge}, {"maxUnavailable", s.RollingUpdate.MaxUnavailable}} {
+		if v := limit.value; v != nil && v.Type == intstr.String && isPlainNumber(v.StrVal) {
+			texts = append(texts, fmt.Sprintf("spec.strategy.rollingUpdate.%s: the text %q counts as %s%%, as with machine-controller; write %s for a number, or %q",
+				limit.name, v.StrVal, v.StrVal, v.StrVal, v.StrVal+"%"))
+		}
+	}
+	return texts
+}
+
+// isPlainNumber reports whether a text is a number without a percent sign.
+func isPlainNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 32)
+	return err == nil
+}
+
 // MostLiving returns the largest number of living Machines that a deployment may have once its sets have their new sizes: the deployment's
 // size plus its surge. If the surge is invalid, it counts as equal to the size. known is false while the deployment has no size.
 func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
@@ -68,7 +94,7 @@ const mostPercent = 100 * v1alpha1.MaxReplicas
 // percentage too ("5" is 5 %), because machine-controller stores such text and reads it as a percentage. The result is at most
 // [v1alpha1.MaxReplicas], whatever the value is, so that sums of sizes and limits fit into an int32.
 func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
-	if _, err := strconv.ParseUint(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
+	if value.Type == intstr.String && isPlainNumber(value.StrVal) {
 		value.StrVal += "%"
 	}
 	if digits, percent := strings.CutSuffix(value.StrVal, "%"); percent && value.Type == intstr.String {
@@ -105,6 +131,10 @@ func check(d *v1alpha1.MachineDeployment) error {
 	}
 	if !selector.Matches(labels.Set(d.Spec.Template.Metadata.Labels)) {
 		return fmt.Errorf("spec.selector (%s) does not match spec.template.metadata.labels: add the selector's labels to the template", selector)
+	}
+	if requirements, _ := selector.Requirements(); slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() == v1alpha1.LabelTemplateHash }) {
+		return fmt.Errorf("spec.selector names the label %s, which drover writes with another value on each set, so the deployment would not select its own sets: make a MachineDeployment without it",
+			v1alpha1.LabelTemplateHash)
 	}
 	if d.Spec.Replicas != nil && *d.Spec.Replicas < 0 {
 		return fmt.Errorf("spec.replicas is %d: it must not be negative", *d.Spec.Replicas)

@@ -16,7 +16,7 @@ func Compute(s Snapshot) (Plan, error) {
 	}
 	w := newWork(s)
 	unseen := w.shareRemovals()
-	size, restored := w.decideSize(s.Bounds, unseen)
+	size, restored := w.decideSize(s, unseen)
 	w.replicas = size
 	lim, err := limitsOf(s.Deployment, size)
 	if err != nil {
@@ -31,7 +31,9 @@ func Compute(s Snapshot) (Plan, error) {
 	}
 	w.beginRecords()
 	w.follow()
+	w.limitGrowth()
 	w.annotate()
+	p.Warning = w.storedDifferently()
 	p.Replacing, p.Limited, p.Rolled = w.replacing(), w.limitHit, w.rolledNodes()
 	replacements, later := w.replacementNodes()
 	p.Replacements = slices.DeleteFunc(replacements, func(node string) bool { return slices.Contains(p.Rolled, node) })
@@ -45,6 +47,9 @@ func Compute(s Snapshot) (Plan, error) {
 		p.PlaceholderSeries = s.Deployment.Status.LastPlaceholderSeries
 	}
 	p.RequeueAfter = soonest(p.RequeueAfter, next)
+	if len(w.lost) > 0 {
+		p.RequeueAfter = soonest(p.RequeueAfter, lostRetry)
+	}
 	w.changes(&p)
 	p.Delete = w.surplusHistory(p.Status)
 	p.Steps = w.steps
@@ -54,7 +59,8 @@ func Compute(s Snapshot) (Plan, error) {
 // follow decides the sizes of all sets, by the rollout strategy of the deployment.
 func (w *work) follow() {
 	switch {
-	case w.d.Spec.Paused && (w.current == nil || !w.current.isNew):
+	case len(w.sets) == 0: // the deployment may not create a set
+	case w.current == nil, w.d.Spec.Paused && !w.current.isNew:
 		w.scalePaused()
 	case strategyOf(w.d) == v1alpha1.OnDelete:
 		w.followDeletions()
@@ -65,18 +71,23 @@ func (w *work) follow() {
 	}
 }
 
-// decideSize returns the size of the deployment. When a client's write has removed spec.replicas, that is the last known size, minus unseen
-// (the number of removals that were not yet passed on to a set), within the bounds. restored is then true: the size has to be written back.
-// A new object gets its minimum when it has bounds, else 1.
-func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
+// decideSize returns the size of the deployment. When a client's write has removed spec.replicas, that is the last size that drover
+// remembers, within the bounds. When drover remembers none, it is the last recorded size, minus unseen (the number of removals that were
+// not yet passed on to a set), because a removal lowers the size before the size is recorded. restored is then true: the size has to be
+// written back. A new object gets its minimum when it has bounds, else 1.
+func (w *work) decideSize(s Snapshot, unseen int32) (size int32, restored bool) {
 	if w.d.Spec.Replicas != nil {
 		return *w.d.Spec.Replicas, false
 	}
-	switch last := w.lastSize(); {
+	bounds, last := s.Bounds, w.lastSize()
+	if s.Seen != nil && CheckSize(s.Seen) == nil {
+		last, unseen = s.Seen, 0
+	}
+	switch {
 	case last != nil:
 		size = bounds.Clamp(max(0, min(max(0, *last), v1alpha1.MaxReplicas)-unseen))
 		w.note(fmt.Sprintf("spec.replicas is not set: restoring the last size, %d", size))
-	case bounds.Listed:
+	case bounds.Listed, bounds.Empty:
 		size = bounds.Min
 		w.note(fmt.Sprintf("spec.replicas is not set: starting with the minimum, %d", size))
 	default:
@@ -86,7 +97,7 @@ func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, res
 	return size, true
 }
 
-// lastSize returns the last known size of the deployment. That is the size in the status, unless the annotation of an active set has
+// lastSize returns the last recorded size of the deployment. That is the size in the status, unless the annotation of an active set has
 // another desired size. Then the annotation is newer: it was written together with removals, and the process ended before it wrote the
 // status.
 func (w *work) lastSize() *int32 {
@@ -106,7 +117,7 @@ func (w *work) changes(p *Plan) {
 		if s.isNew {
 			s.set.Spec.Replicas = &s.size
 			maps.Copy(s.set.Annotations, s.annotations)
-			p.Create = s.set
+			p.Create, p.Instead = s.set, w.changed
 			continue
 		}
 		minReady := s.set.Spec.MinReadySeconds

@@ -34,6 +34,7 @@ func TestAMissingSizeOfADeploymentIsRestored(t *testing.T) {
 		want   int32
 	}{
 		"the restored size of a new deployment is 1":                              {nil, v1alpha1.Bounds{}, 1},
+		"the restored size of a new deployment whose maximum is 0 is 0":           {nil, v1alpha1.Bounds{Empty: true}, 0},
 		"the restored size of a new node group is the minimum":                    {nil, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 2},
 		"the restored size is status.lastReplicas when that is within the bounds": {&last, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 4},
 		"the restored size is the maximum when status.lastReplicas is larger":     {&last, v1alpha1.Bounds{Min: 1, Max: 3, Listed: true}, 3},
@@ -51,6 +52,34 @@ func TestAMissingSizeOfADeploymentIsRestored(t *testing.T) {
 			}
 		})
 	}
+	for name, tt := range map[string]struct {
+		seen   int32
+		bounds v1alpha1.Bounds
+		want   int32
+	}{
+		"the last size that drover has seen, also when status.lastReplicas is another one": {7, v1alpha1.Bounds{}, 7},
+		"the maximum when the last size that drover has seen is larger":                    {7, v1alpha1.Bounds{Max: 5, Listed: true}, 5},
+		"status.lastReplicas when the last size that drover has seen is not allowed":       {v1alpha1.MaxReplicas + 1, v1alpha1.Bounds{}, 4},
+	} {
+		t.Run("the restored size is "+name+" (F-5)", func(t *testing.T) {
+			w := newSimulation(shape{3, "1", "0"})
+			w.d.Spec.Replicas, w.d.Status.LastReplicas = nil, &last
+			s := w.snapshot()
+			s.Bounds, s.Seen = tt.bounds, &tt.seen
+			if p, err := Compute(s); err != nil || p.Replicas != tt.want || !p.RestoreReplicas {
+				t.Errorf("decideSize() = %d, restore %v; %v", p.Replicas, p.RestoreReplicas, err)
+			}
+		})
+	}
+	t.Run("the last size that drover has seen is restored as it is, because it was lowered together with the removals that go with it (F-5)", func(t *testing.T) {
+		w := settled(shape{4, "1", "0"})
+		w.remove(w.machines[0])
+		s := w.snapshot()
+		s.Seen, w.d.Spec.Replicas = w.d.Spec.Replicas, nil
+		if p, err := Compute(s); err != nil || p.Replicas != 3 {
+			t.Errorf("decideSize() = %d, %v", p.Replicas, err)
+		}
+	})
 	t.Run("a restored size does not undo a removal that is in progress", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[0])

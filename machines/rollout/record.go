@@ -90,10 +90,8 @@ func slimMachine(m *v1alpha1.Machine) *v1alpha1.Machine {
 	if ref := m.Status.NodeRef; ref != nil {
 		slim.Status.NodeRef = &corev1.ObjectReference{Name: ref.Name}
 	}
-	for _, c := range m.Status.Conditions {
-		if c.Type == v1alpha1.ConditionReady {
-			slim.Status.Conditions = []v1alpha1.MachineCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
-		}
+	if c := m.Condition(v1alpha1.ConditionReady); c.Type != "" {
+		slim.Status.Conditions = []v1alpha1.MachineCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
 	}
 	return slim
 }

@@ -14,7 +14,7 @@ import (
 // TestAPlanComputedAgainFromItsRecordIsTheSame records the plans of every scenario, sends them through JSON, and computes them again.
 func TestAPlanComputedAgainFromItsRecordIsTheSame(t *testing.T) {
 	for _, s := range scenarios {
-		t.Run("the plans are the same for a rollout from template A to B that "+titles.Replace(s.name), func(t *testing.T) {
+		t.Run("the plans are the same for a rollout from template A to B that "+s.name, func(t *testing.T) {
 			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var kept [][]byte

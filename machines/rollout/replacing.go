@@ -13,7 +13,7 @@ func Replacing(s Snapshot) int32 {
 		w.replicas = *w.d.Spec.Replicas
 	}
 	for _, set := range w.sets {
-		if TemplatesEqual(&set.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || set.before > w.current.before) {
+		if Follows(set.set, w.d) && (w.current == nil || set.before > w.current.before) {
 			w.current = set
 		}
 	}

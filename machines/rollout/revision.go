@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,20 +13,17 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// maxNameBase leaves room for a dash and the ten characters of a hash in the 57 characters that the names of a set's Machines allow.
-const maxNameBase = 46
-
-// findCurrent sets w.current to the set whose template equals the deployment's template. Of several such sets it takes the largest, then
-// the oldest, so that nothing rolls without need (CAPI-54). When there is no such set, findCurrent describes a new set, unless the
-// deployment is paused and has other sets. It returns the collision count.
+// findCurrent sets w.current to the set that follows the deployment's template. Of several such sets it takes the largest, then the oldest,
+// so that nothing rolls without need (CAPI-54). When there is no such set, findCurrent describes a new set, unless the deployment is paused
+// or has lost too many sets. It returns the collision count.
 func (w *work) findCurrent() (collisions *int32, err error) {
 	for _, s := range w.sets {
-		if TemplatesEqual(&s.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || s.before > w.current.before) {
+		if Follows(s.set, w.d) && (w.current == nil || s.before > w.current.before) {
 			w.current = s
 		}
 	}
 	collisions = w.d.Status.CollisionCount
-	if w.current != nil || w.d.Spec.Paused && len(w.sets) > 0 {
+	if w.current != nil || w.d.Spec.Paused || !w.mayCreateSet() {
 		return collisions, nil
 	}
 	set, collisions, err := w.newSet(collisions)
@@ -46,7 +42,7 @@ func (w *work) newSet(collisions *int32) (*v1alpha1.MachineSet, *int32, error) {
 	if collisions != nil {
 		count = *collisions
 	}
-	base := strings.TrimRight(w.d.Name[:min(len(w.d.Name), maxNameBase)], "-.")
+	base := v1alpha1.SetBase(w.d.Name)
 	var hash, name string
 	for {
 		var err error
@@ -127,6 +123,7 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationRolloutRecord:   true,
 	v1alpha1.AnnotationUnfreeze:        true,
 	v1alpha1.AnnotationUnfreezeMCM:     true,
+	v1alpha1.AnnotationStoredTemplate:  true,
 }
 
 // annotateRevision assigns to the current set the highest revision. When a set becomes current again, its history keeps its former

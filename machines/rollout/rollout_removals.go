@@ -21,8 +21,7 @@ func (w *work) remove(s *setWork, n int32, reason string, eligible func(MachineF
 	if n <= 0 {
 		return 0
 	}
-	missing := max(0, s.size-int32(len(s.living)))
-	dropped := min(n, missing)
+	dropped := min(n, s.missing())
 	named := map[*v1alpha1.Machine]bool{}
 	most := min(n-dropped, v1alpha1.MaxRemovals-int32(len(s.rolloutRemovals)))
 	for _, f := range s.staying() {
@@ -42,6 +41,15 @@ func (w *work) remove(s *setWork, n int32, reason string, eligible func(MachineF
 	lowered := dropped + int32(len(named))
 	w.resize(s, s.size-lowered, reason)
 	return lowered
+}
+
+// missing returns how many replicas have no Machine. The set's status must report this for the set's current size, because the set may
+// have created Machines that the informer cache does not show yet.
+func (s *setWork) missing() int32 {
+	if s.set.Status.ObservedGeneration < s.set.Generation {
+		return 0
+	}
+	return max(0, s.size-max(int32(len(s.living)), s.set.Status.Replicas))
 }
 
 func anyMachine(MachineFacts) bool { return true }

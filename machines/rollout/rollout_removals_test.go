@@ -181,3 +181,42 @@ func TestARolloutKeepsEnoughAvailableMachines(t *testing.T) {
 		})
 	}
 }
+
+func TestReplicasWhoseMachinesTheCacheDoesNotShowYet(t *testing.T) {
+	// The set A has created Machines; the cache of Machines is late, and two new templates follow.
+	late := func(t *testing.T, report func(set *v1alpha1.MachineSet)) *simulation {
+		t.Helper()
+		w := newSimulation(shape{5, "1", "1"})
+		w.plan()
+		w.act(w.sets[0])
+		report(w.sets[0])
+		shown := w.machines
+		w.machines = nil
+		for _, template := range []string{"B", "C"} {
+			w.template(template)
+			w.plan()
+		}
+		w.machines = append(w.machines, shown...)
+		return w
+	}
+	for name, report := range map[string]func(set *v1alpha1.MachineSet){
+		"the status of the set counts its Machines":                    func(*v1alpha1.MachineSet) {},
+		"the status of the set does not belong to its newest size yet": func(set *v1alpha1.MachineSet) { set.Status = v1alpha1.MachineSetStatus{} },
+	} {
+		t.Run("are not removed without naming the Machines, while "+name+", so that replicas plus surge are never exceeded (F-75)", func(t *testing.T) {
+			w := late(t, report)
+			for range 30 {
+				for _, set := range w.sets {
+					w.act(set)
+				}
+				if n := len(w.machines); n > 6 {
+					t.Fatalf("there are %d Machines of %s, want at most 6", n, w.sizes())
+				}
+				w.plan()
+				for _, m := range slices.Clone(w.machines) {
+					w.advance(m)
+				}
+			}
+		})
+	}
+}

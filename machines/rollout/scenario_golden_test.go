@@ -107,7 +107,7 @@ var scenarios = []scenario{
 		w.template("C")
 		w.settle(log)
 	}},
-	{"creates no third set for a reverted template (MC-22)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"uses the set of A again after the template is changed back to A (MC-22)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
@@ -126,7 +126,7 @@ var scenarios = []scenario{
 		w.template("B")
 		w.settle(log)
 	}},
-	{"scales in proportion while paused and continues when resumed (MC-24)", shape{10, "3", "2"}, func(w *simulation, log *strings.Builder) {
+	{"scales its sets in proportion while paused and continues when resumed (MC-24)", shape{10, "3", "2"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
@@ -143,7 +143,7 @@ var scenarios = []scenario{
 		w.d.Spec.Paused = false
 		w.settle(log)
 	}},
-	{"deletes a named Machine while paused (MC-24)", shape{6, "2", "0"}, func(w *simulation, log *strings.Builder) {
+	{"deletes a Machine in spec.removals while paused (MC-24)", shape{6, "2", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
@@ -152,7 +152,7 @@ var scenarios = []scenario{
 		w.remove(w.first("A"))
 		w.settle(log)
 	}},
-	{"grows only B when scaled up (MCM-12, MC-29)", shape{5, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"grows only the set of B when scaled up (MCM-12, MC-29)", shape{5, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
 		w.note(log, "scaled to 8")
@@ -173,7 +173,7 @@ var scenarios = []scenario{
 		w.scale(5)
 		w.settle(log)
 	}},
-	{"deletes a named Machine and creates one for a larger size while paused (CAPI-52)", shape{6, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"deletes a Machine in spec.removals and creates one for a larger size while paused (CAPI-52)", shape{6, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(4, log)
 		w.note(log, "paused, an A is named for removal, then the size is raised by one")
@@ -186,14 +186,14 @@ var scenarios = []scenario{
 		w.d.Spec.Paused = false
 		w.settle(log)
 	}},
-	{"removes an unavailable Machine when drains stop the rollout", shape{4, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"removes an unavailable Machine to make room for a new one while a draining Machine uses up maxSurge", shape{4, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.ready(w.machines[0], false)
 		w.ready(w.machines[1], false)
 		w.stuck[w.machines[0].Name] = true
 		w.template("B")
 		w.settle(log)
 	}},
-	{"replaces at most two Machines at once under the limit over all deployments", shape{6, "3", "0"}, func(w *simulation, log *strings.Builder) {
+	{"replaces at most two Machines at once when that is the limit for all deployments together", shape{6, "3", "0"}, func(w *simulation, log *strings.Builder) {
 		w.limit = new(int32(2))
 		w.template("B")
 		w.steps(4, log)
@@ -201,7 +201,7 @@ var scenarios = []scenario{
 		w.scale(7)
 		w.settle(log)
 	}},
-	{"replaces at most two Machines at once with Recreate under the limit over all deployments", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"replaces at most two Machines at once with the strategy Recreate when that is the limit for all deployments together", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.d.Spec.Strategy.Type, w.limit = v1alpha1.Recreate, new(int32(2))
 		w.template("B")
 		w.settle(log)
@@ -217,7 +217,7 @@ var scenarios = []scenario{
 		w.d.Generation++
 		w.settle(log)
 	}},
-	{"creates servers for a larger size before slow drains of a smaller one end (MC-17, F-33)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"creates servers for a scale-up while Machines of an earlier scale-down still drain (MC-17, F-33)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
@@ -232,7 +232,7 @@ var scenarios = []scenario{
 		w.slow, w.broken["B"] = false, false
 		w.settle(log)
 	}},
-	{"shrinks the set with the annotated Machine (MC-28)", shape{4, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"shrinks the set of the Machine that is annotated for deletion (MC-28)", shape{4, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(5, log)
 		w.note(log, "a B gets the annotation delete-machine, scaled to 3")
@@ -247,7 +247,7 @@ var scenarios = []scenario{
 		w.scale(0)
 		w.settle(log)
 	}},
-	{"deletes the named Machines of both templates (CA-C80)", shape{6, "2", "0"}, func(w *simulation, log *strings.Builder) {
+	{"deletes the two Machines in spec.removals, one of template A and one of template B (CA-C80)", shape{6, "2", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
 		w.note(log, "an A and a B are named for removal")
@@ -255,12 +255,12 @@ var scenarios = []scenario{
 		w.remove(w.first("B"))
 		w.settle(log)
 	}},
-	{"deletes all old Machines first with Recreate (MCM-19)", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"deletes all old Machines first with the strategy Recreate (MCM-19)", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.d.Spec.Strategy.Type = v1alpha1.Recreate
 		w.template("B")
 		w.settle(log)
 	}},
-	{"replaces only deleted Machines with OnDelete", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
+	{"replaces only deleted Machines with the strategy OnDelete", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		w.template("B")
 		w.settle(log)
@@ -275,24 +275,9 @@ var scenarios = []scenario{
 	}},
 }
 
-// titles makes the names of tests from the names of scenarios, which are also the names of the golden files and therefore shorter.
-var titles = strings.NewReplacer(
-	"a named Machine", "a Machine in spec.removals",
-	"the named Machines of both templates", "the two Machines in spec.removals, one of template A and one of template B",
-	"the set with the annotated Machine", "the set of the Machine that is annotated for deletion",
-	"under the limit over all deployments", "when that is the limit for all deployments together",
-	"removes an unavailable Machine when drains stop the rollout", "removes an unavailable Machine to make room for a new one while a draining Machine uses up maxSurge",
-	"grows only B", "grows only the set of B",
-	"scales in proportion", "scales its sets in proportion",
-	"creates servers for a larger size before slow drains of a smaller one end", "creates servers for a scale-up while Machines of an earlier scale-down still drain",
-	"creates no third set for a reverted template", "uses the set of A again after the template is changed back to A",
-	"with Recreate", "with the strategy Recreate",
-	"with OnDelete", "with the strategy OnDelete",
-)
-
 func TestRolloutsTakeTheStepsOfTheGoldenFiles(t *testing.T) {
 	for _, s := range scenarios {
-		t.Run("a rollout from template A to B "+titles.Replace(s.name), func(t *testing.T) {
+		t.Run("a rollout from template A to B "+s.name, func(t *testing.T) {
 			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var log strings.Builder

@@ -19,8 +19,12 @@ type Snapshot struct {
 	// Named holds the entries of earlier versions of spec.removals that drover still remembers. When spec.removals lacks some of these
 	// entries now, the write of a client that does not know the field has removed them.
 	Named []v1alpha1.Removal
+	// Seen is the last spec.replicas that drover remembers; nil when it remembers none, for example after a restart.
+	Seen *int32
 	// Sets holds the sets that the deployment controls, in any order.
 	Sets []SetState
+	// Lost holds the sets that were made for the deployment and do not belong to it any more.
+	Lost []LostSet
 	Now  time.Time
 }
 
@@ -38,8 +42,10 @@ type Plan struct {
 	// has removed it.
 	Replicas        int32
 	RestoreReplicas bool
-	// Create is the set to create, or nil.
-	Create *v1alpha1.MachineSet
+	// Create is the set to create, or nil. Instead holds the sets that were made for the same template and have another one, and that Create
+	// is to replace: Create is needed only if the API server shows the same versions of them.
+	Create  *v1alpha1.MachineSet
+	Instead []*v1alpha1.MachineSet
 	// Changes lists the sets to write, each with one conditional patch.
 	Changes []SetChange
 	// Delete lists old sets without Machines that are beyond the history limit.
@@ -51,6 +57,8 @@ type Plan struct {
 	// PlaceholderSeries is the value to write to spec.placeholderSeries, because a client's write has removed the field. Nil means no
 	// change.
 	PlaceholderSeries *int32
+	// Warning describes what the API server has changed in the template of the current set. Empty means nothing.
+	Warning string
 	// Revision is the new revision annotation of the deployment. Empty means no change.
 	Revision string
 	// Replacing counts the Machines in replacement once the plan is carried out. Limited is true when ReplacementLimit stopped some

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -23,6 +24,7 @@ const (
 	ReasonInvalid          = "InvalidSpec"
 	ReasonSizeTooLarge     = "SizeTooLarge"
 	ReasonFailed           = "MachinesFailed"
+	ReasonSetsLost         = "MachineSetsLost"
 	ReasonSetError         = "MachineSetError"
 	ReasonHealthy          = "AsExpected"
 )
@@ -131,12 +133,14 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
 	failed, example := w.failed()
-	set := w.setWithError()
+	set, lost := w.setWithError(), w.describeLost()
 	switch {
+	case lost != "":
+		c.Reason, c.Message = ReasonSetsLost, lost
 	case progress.Reason == ReasonDeadline:
 		c.Reason, c.Message = ReasonDeadline, "the rollout stopped: "+progress.Message
 	case set != nil:
-		c.Reason, c.Message = ReasonSetError, fmt.Sprintf("set %s: %s", set.Name, *set.Status.ErrorReason)
+		c.Reason, c.Message = ReasonSetError, fmt.Sprintf("set %s: %s: %s", set.Name, *set.Status.ErrorReason, ptr.Deref(set.Status.ErrorMessage, ""))
 	case failed > 0:
 		c.Reason, c.Message = ReasonFailed, fmt.Sprintf("%d Machines have failed, %s among them", failed, example)
 	default:
@@ -230,14 +234,9 @@ func whyNotReady(m *v1alpha1.Machine) string {
 	if _, ready := ReadySince(m); ready {
 		return ""
 	}
-	for i := range m.Status.Conditions {
-		switch c := &m.Status.Conditions[i]; {
-		case c.Type != v1alpha1.ConditionReady:
-		case c.Message == "":
-			return c.Reason
-		default:
-			return c.Reason + ": " + c.Message
-		}
+	c := m.Condition(v1alpha1.ConditionReady)
+	if c.Message == "" {
+		return c.Reason
 	}
-	return ""
+	return c.Reason + ": " + c.Message
 }

@@ -90,9 +90,9 @@ func TestStatusOfADeployment(t *testing.T) {
 			t.Errorf("Degraded is %+v", c)
 		}
 		w.machines[1].Status.ErrorReason = nil
-		w.sets[0].Status.ErrorReason = new("CreateError")
+		w.sets[0].Status.ErrorReason, w.sets[0].Status.ErrorMessage = new("CreateError"), new("exceeded quota")
 		p, _ = w.plan()
-		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonSetError {
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonSetError || !strings.Contains(c.Message, "exceeded quota") {
 			t.Errorf("Degraded is %+v", c)
 		}
 		w.sets[0].Status.ErrorReason = nil

@@ -31,6 +31,7 @@ func (w *work) followDeletions() {
 func (w *work) recreate() {
 	waiting := w.leaving > 0
 	for _, s := range w.old() {
+		w.resize(s, min(s.size, int32(len(s.living))), "Recreate: replicas of an old template that have no Machine get none")
 		w.remove(s, w.limited(s.size), "Recreate: old Machines are removed first", anyMachine)
 		waiting = waiting || !s.empty()
 	}

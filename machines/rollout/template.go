@@ -78,6 +78,7 @@ func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec,
 	}
 	c.Metadata.CreationTimestamp = nil
 	c.Spec.Metadata.CreationTimestamp = nil
+	c.Spec.Metadata.Name, c.Spec.Unknown = "", nil
 	if provider, err := t.Spec.Provider(); err == nil {
 		c.Spec.ProviderSpec, c.Spec.ProviderConfig = provider, nil
 	}

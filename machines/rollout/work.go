@@ -20,9 +20,13 @@ type work struct {
 	listed []v1alpha1.Removal
 	limits limits
 	// sets holds all sets that are not being deleted, the oldest first. current is the set with the deployment's template; nil while
-	// a paused deployment has no such set.
+	// the deployment has no such set and does not create one.
 	sets    []*setWork
 	current *setWork
+	// lost holds the sets that were made for the deployment and do not belong to it. changed holds the sets that were made for its current
+	// template and have another one; mayCreateSet sets it.
+	lost    []LostSet
+	changed []*v1alpha1.MachineSet
 	// leaving counts the Machines with a server in sets that are being deleted. removing counts those of them that a rollout removed
 	// earlier.
 	leaving, removing int32
@@ -57,7 +61,7 @@ type setWork struct {
 }
 
 func newWork(s Snapshot) *work {
-	w := &work{d: s.Deployment, now: s.Now, limit: s.ReplacementLimit, listed: listedRemovals(s)}
+	w := &work{d: s.Deployment, now: s.Now, limit: s.ReplacementLimit, lost: s.Lost, listed: listedRemovals(s)}
 	listed := uidsOf(w.listed)
 	for _, state := range s.Sets {
 		if !state.Set.DeletionTimestamp.IsZero() {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -30,8 +31,8 @@ import (
 // retryReach is the interval at which a set that lacks Machines is reconciled while drover cannot reach an API server.
 const retryReach = 5 * time.Second
 
-// runawayRetry is the interval at which a set that has reached its runaway limit is reconciled. Released Machines count towards
-// this limit, and their deletion does not enqueue the set.
+// runawayRetry is the interval at which a set that has reached its runaway limit is reconciled. Machines that the set has lost count
+// towards this limit, and their deletion does not enqueue the set.
 const runawayRetry = time.Minute
 
 // Options configure the MachineSet controller.
@@ -80,7 +81,7 @@ func assemble(o Options, c client.Client, live client.Reader, recorder events.Ev
 	writer := patch.Writer{Client: c, FieldManager: FieldManager}
 	expected := newExpectations(live, o.Clock)
 	lease := leaseCheck{o.Lease, o.Clock}
-	ms := &machines{client: c, clock: o.Clock, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}
+	ms := &machines{client: c, clock: o.Clock, events: recorder, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}
 	ms.keepRefs(writer, live)
 	return &Reconciler{
 		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected, conflicts: ownership.Conflicts(),
@@ -95,7 +96,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return errors.New("the controller of MachineSets needs a source of names: set Options.Suffix")
 	}
 	cache := r.options.Control.GetCache()
-	for name, index := range map[string]client.IndexerFunc{controllerIndex: ownership.ControllerOf, releasedIndex: releasedBy} {
+	for name, index := range map[string]client.IndexerFunc{controllerIndex: ownership.ControllerOf, madeIndex: baseOf} {
 		if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, name, index); err != nil {
 			return err
 		}
@@ -181,7 +182,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}
-	runaway, err := r.limitCreates(ctx, set, &next, &wait)
+	runaway, err := r.limitCreates(ctx, seen, &next, &wait)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -192,16 +193,18 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	}
 	status := seen.status(selector)
 	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
-	if failed := errors.Join(acted, runaway); failed != nil {
-		reason := reasonCreate
-		if acted == nil {
-			reason = reasonRunaway
-		}
+	if failed := errors.Join(acted, runaway, next.waits); failed != nil {
+		reason := reasonOf(acted, runaway, next.waits)
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
+		if acted != nil && ptr.Deref(set.Status.ErrorReason, "") != reason {
+			r.events.Eventf(set, nil, "Warning", reason, "Create", "%s", *status.ErrorMessage)
+		}
 	} else if next.create > 0 || len(next.remove) > 0 {
 		// The counts in the status are about to change. The status is written once, as soon as the cache shows the new Machines
 		// and the deletions.
 		return ctrl.Result{RequeueAfter: gather}, nil
+	} else {
+		seen.keepError(&status)
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
 	later, err := r.statuses.writeWhenDue(ctx, set, status)
@@ -238,8 +241,8 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 // limitCreates lowers the number of Machines that a decision creates: to the runaway limit of the set, or to 0 while drover
 // cannot reach an API server. In both cases it shortens wait, so that the set is reconciled again soon. runaway is the error of
 // applyRunawayLimit.
-func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (runaway, err error) {
-	runaway, err = r.applyRunawayLimit(ctx, set, d)
+func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decision, wait *time.Duration) (runaway, err error) {
+	runaway, err = r.applyRunawayLimit(ctx, seen, d)
 	if runaway != nil {
 		*wait = ownership.Soonest(*wait, runawayRetry)
 	}
@@ -252,15 +255,19 @@ func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet,
 
 // applyRunawayLimit keeps a decision within the runaway limit of the set. The error runaway describes how many Machines the set
 // does not create because of the limit; nil when it creates all. A new error of this kind is also reported by an Event.
-func (r *Reconciler) applyRunawayLimit(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (runaway, err error) {
+func (r *Reconciler) applyRunawayLimit(ctx context.Context, seen observed, d *decision) (runaway, err error) {
 	if d.create == 0 {
 		return nil, nil
 	}
-	released, err := r.machines.released(ctx, set)
+	set, own := seen.set, make([]*v1alpha1.Machine, len(seen.machines))
+	for i, f := range seen.machines {
+		own[i] = f.Machine
+	}
+	lost, err := r.machines.lost(ctx, set, own)
 	if err != nil {
 		return nil, err
 	}
-	d.create, runaway = withinRunawayLimit(d.create, d.wanted, released)
+	d.create, runaway = withinRunawayLimit(d.create, d.wanted, lost)
 	if reported := set.Status.ErrorReason; runaway != nil && (reported == nil || *reported != reasonRunaway) {
 		r.events.Eventf(set, nil, "Warning", reasonRunaway, "Create", "%s", runaway.Error())
 	}

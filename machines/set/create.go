@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,14 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
-const (
-	// maxParallel limits the calls that are under way at the same time.
-	maxParallel = 64
-	// maxNameBase leaves room for a dash and five characters in the 63 characters of a host name.
-	maxNameBase = 57
-)
+// maxParallel limits the calls that are under way at the same time.
+const maxParallel = 64
 
 // create creates the given number of Machines: first in batches of 1, 2, 4, … parallel calls, then the rest as one stream of
 // maxParallel parallel calls. It stops after the first batch with an error, or in the stream after the first error, because the
@@ -70,14 +66,40 @@ func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, pla
 	m := newMachine(set, ms.suffix())
 	m.Status.ProviderStatus = place
 	ms.expected.create(set, m.Name, ms.clock.Now())
+	written := m.DeepCopy()
 	err := ms.client.Create(ctx, m, client.FieldOwner(FieldManager))
-	if err != nil && refused(err) {
+	if err == nil {
+		return ms.compare(set, written, m)
+	}
+	if refused(err) {
 		ms.expected.notCreated(set, m.Name)
 	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	return err
+}
+
+// compare reports by an Event what differs between a Machine that was written and what the API server has stored. It returns an error
+// when the stored Machine does not belong to the set.
+func (ms *machines) compare(set *v1alpha1.MachineSet, written, stored *v1alpha1.Machine) error {
+	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	notOwned := ownership.WhyNotOwned(set, stored, selector)
+	differences := slices.Concat(notOwned, rollout.TemplateDifferences(asTemplate(written), asTemplate(stored)))
+	if len(differences) == 0 {
+		return nil
+	}
+	err = ownership.StoredDifferently(v1alpha1.MachineKind.Kind, differences)
+	ms.events.Eventf(set, nil, "Warning", ownership.ReasonStoredDifferently, "Create", "%s", err)
+	if len(notOwned) == 0 {
 		return nil
 	}
 	return err
+}
+
+// asTemplate returns the parts of a Machine that come from its set's template.
+func asTemplate(m *v1alpha1.Machine) *v1alpha1.MachineTemplateSpec {
+	return &v1alpha1.MachineTemplateSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: m.Labels, Annotations: m.Annotations}, Spec: m.Spec}
 }
 
 // refused reports whether the API server answered and created nothing.
@@ -91,7 +113,7 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	t := set.Spec.Template.DeepCopy()
 	m := &v1alpha1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            strings.TrimRight(set.Name[:min(len(set.Name), maxNameBase)], "-.") + "-" + suffix,
+			Name:            v1alpha1.MachineBase(set.Name) + "-" + suffix,
 			Namespace:       set.Namespace,
 			Labels:          maps.Clone(t.Metadata.Labels),
 			Annotations:     maps.Clone(t.Metadata.Annotations),
@@ -100,9 +122,8 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 		},
 		Spec: t.Spec,
 	}
-	if m.Spec.Metadata.Name == "" {
-		m.Spec.Metadata.Name = m.Name
-	}
+	// A name in the template would give all Machines of the set one server and one Node (F-117).
+	m.Spec.Metadata.Name = m.Name
 	withoutGuarded(m)
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +36,14 @@ func TestHowASetCreatesMachines(t *testing.T) {
 		}
 		if n := r.expected.unconfirmed(testSet(100)).created; n != 3 {
 			t.Errorf("%d Machines are expected, want 3", n)
+		}
+	})
+	t.Run("a set in a namespace that is being deleted makes one create call, and reports that it was refused (F-69)", func(t *testing.T) {
+		ending := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("the namespace is being terminated"))
+		ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		r, calls := withClient(t, func(int) error { return ending })
+		if err := r.machines.create(t.Context(), testSet(100), 100); err == nil || *calls != 1 {
+			t.Errorf("%d calls, error %v; want 1 call and the refusal", *calls, err)
 		}
 	})
 	t.Run("a Machine whose create call has an unknown outcome counts as created until a lookup does not find it (MC-34)", func(t *testing.T) {
@@ -105,6 +114,13 @@ func TestWhatANewMachineTakesFromItsTemplate(t *testing.T) {
 	t.Run("the Machine has no provider ID although the template has one (F-5)", func(t *testing.T) {
 		if m.Spec.ProviderID != nil {
 			t.Errorf("the provider ID is %s", *m.Spec.ProviderID)
+		}
+	})
+	t.Run("the Machine has a name of its own for its server and Node although the template has one (F-117)", func(t *testing.T) {
+		set := testSet(1)
+		set.Spec.Template.Spec.Metadata.Name = "the-same-for-all"
+		if m := newMachine(set, "abcde"); m.Spec.Metadata.Name != m.Name {
+			t.Errorf("the name of the server is %s", m.Spec.Metadata.Name)
 		}
 	})
 	t.Run("the Machine has no annotation that requests its replacement, because each replacement would be replaced again (CAPI-50)", func(t *testing.T) {

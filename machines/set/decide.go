@@ -2,6 +2,7 @@ package set
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,10 @@ import (
 
 // maxPerReconcile limits how many Machines one reconcile creates or deletes. The next reconcile continues.
 const maxPerReconcile = 1000
+
+// A set that has firstMachines Machines makes no more while none of its newest ones has a server; newestMachines is how many it looks at.
+// Each Machine needs memory in drover and in the API server, and a size can be 100 000.
+const firstMachines, newestMachines = 1000, 100
 
 // observed holds what was observed of a set.
 type observed struct {
@@ -39,6 +44,8 @@ type decision struct {
 	// surplus is how many of the Machines in remove the set chose on its own, because it has too many.
 	surplus int
 	create  int
+	// waits describes why fewer Machines are created than are missing; nil when there is no such reason.
+	waits error
 }
 
 // unconfirmed holds the creates and deletes of a set's Machines by this process that the cache does not show yet.
@@ -91,11 +98,32 @@ func decide(s observed) decision {
 		d.surplus = min(surplus, len(order))
 		d.remove = append(d.remove, order[:d.surplus]...)
 	case surplus < 0 && !creationStopped(s.set):
-		d.create = -surplus
+		d.create, d.waits = afterServers(min(-surplus, maxPerReconcile), living, s.unseen)
 	}
-	d.create = min(d.create, maxPerReconcile)
+	if err := v1alpha1.CheckDocument(s.set.Spec.Template.Spec.Document()); err != nil && d.create > 0 {
+		d.create, d.waits = 0, fmt.Errorf("creating no Machines: spec.template.spec.providerSpec.value: %w", err)
+	}
 	d.remove = d.remove[:min(len(d.remove), maxPerReconcile)]
 	return d
+}
+
+// afterServers returns how many of the Machines that a set lacks may be created before one of its newest Machines has a server. unseen is
+// how many Machines exist in addition to living. The error describes why the result is lower.
+func afterServers(create int, living []rollout.MachineFacts, unseen int) (int, error) {
+	left := max(0, firstMachines-len(living)-unseen)
+	if create <= left || newestHaveServer(living, newestMachines-unseen) {
+		return create, nil
+	}
+	return left, fmt.Errorf("creating only %d of at least %d Machines: the set has %d, and none of the newest %d has a server; it continues when one of them has a server: see the errors of these Machines, or set a smaller size",
+		left, create, len(living)+unseen, newestMachines)
+}
+
+// newestHaveServer reports whether one of the newest living Machines has a server.
+func newestHaveServer(living []rollout.MachineFacts, newest int) bool {
+	byAge := slices.SortedFunc(slices.Values(living), func(a, b rollout.MachineFacts) int {
+		return b.Machine.CreationTimestamp.Compare(a.Machine.CreationTimestamp.Time)
+	})
+	return slices.ContainsFunc(byAge[:max(0, min(newest, len(byAge)))], rollout.MachineFacts.HasServer)
 }
 
 // creationStopped reports whether a set must not create Machines although some are missing: it is an old set of an OnDelete deployment, or
@@ -115,7 +143,7 @@ func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	return living, true
 }
 
-// runawayLimit returns how many living and released Machines a set may have in total; wanted is the size of the set (MCM-35). A
+// runawayLimit returns how many living and lost Machines a set may have in total; wanted is the size of the set (MCM-35). A
 // larger number means that something is wrong, such as a program that removes the labels of every new Machine. Machines that are
 // being deleted do not count, because a set must be able to grow after a large scale-down with slow drains.
 func runawayLimit(wanted int) int {
@@ -123,14 +151,14 @@ func runawayLimit(wanted int) int {
 	return 2*wanted + spare
 }
 
-// withinRunawayLimit returns how many of the Machines that a set lacks may be created. create is how many it lacks. The error
-// describes why the result is lower.
-func withinRunawayLimit(create, wanted, released int) (int, error) {
+// withinRunawayLimit returns how many of the Machines that a set lacks may be created. create is how many it lacks; lost is how many of
+// its Machines it has lost. The error describes why the result is lower.
+func withinRunawayLimit(create, wanted, lost int) (int, error) {
 	living := wanted - create
-	left := max(0, runawayLimit(wanted)-living-released)
+	left := max(0, runawayLimit(wanted)-living-lost)
 	if create <= left {
 		return create, nil
 	}
-	return left, fmt.Errorf("creating only %d of %d Machines: the set has released %d Machines whose labels no longer matched, and has %d living Machines; a set of this size may have at most %d of both together. A released Machine counts until it is deleted or its annotation %s is removed",
-		left, create, released, living, runawayLimit(wanted), v1alpha1.AnnotationReleasedBy)
+	return left, fmt.Errorf("creating only %d of %d Machines: %d Machines that were made for the set do not belong to it any more, because their labels do not match or another owner was written, and it has %d living Machines; a set of this size may have at most %d of both together. Each of them counts until it is deleted, or has the labels of the set's template and no other owner",
+		left, create, lost, living, runawayLimit(wanted))
 }

@@ -2,11 +2,17 @@ package set
 
 import (
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
@@ -44,6 +50,16 @@ func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 			s.Annotations = map[string]string{v1alpha1.AnnotationNoCreate: "true"}
 			return s
 		}(), nil, 0, nil},
+		"creates no Machine of a template whose provider spec is above 64 KiB (F-96)": {func() *v1alpha1.MachineSet {
+			s := testSet(2)
+			s.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: make([]byte, 70<<10)}
+			return s
+		}(), nil, 0, nil},
+		"deletes surplus Machines of a template whose provider spec is above 64 KiB (F-96)": {func() *v1alpha1.MachineSet {
+			s := testSet(1)
+			s.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: make([]byte, 70<<10)}
+			return s
+		}(), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
 		"creates only a limited number of Machines in one reconcile": {testSet(maxPerReconcile + 7), nil, maxPerReconcile, nil},
 	}
 	for name, tt := range tests {
@@ -151,4 +167,37 @@ func TestAFrozenSetDeletesButCreatesNoMachines(t *testing.T) {
 			t.Errorf("decide() with a named Machine = %+v", d)
 		}
 	})
+}
+
+func TestASetWaitsForServersBeforeItMakesASecondThousandOfMachines(t *testing.T) {
+	// living returns Machines. The oldest of them have servers.
+	living := func(count, servers int) (all []rollout.MachineFacts) {
+		for i := range count {
+			m := machine(strconv.Itoa(i), -1)
+			m.CreationTimestamp = metav1.NewTime(start.Add(time.Duration(i) * time.Second))
+			if i < servers {
+				m.Spec.ProviderID = ptr.To("openstack:///" + m.Name)
+			}
+			all = append(all, rollout.MachineFacts{Machine: m})
+		}
+		return all
+	}
+	for name, tt := range map[string]struct{ create, living, servers, unseen, want int }{
+		"a new set makes its first thousand Machines before it has a server (F-96)":                         {1000, 0, 0, 0, 1000},
+		"a set of 1000 Machines without servers makes no more (F-96)":                                       {1000, 1000, 0, 0, 0},
+		"a set of 1000 Machines whose newest hundred have no server makes no more (F-96)":                   {1000, 1000, 900, 0, 0},
+		"a set of 1000 Machines makes more when one of the newest hundred has a server (F-96)":              {1000, 1000, 901, 0, 1000},
+		"a set of 950 Machines without servers makes 50 more (F-96)":                                        {1000, 950, 0, 0, 50},
+		"Machines that the cache does not show yet count, and have no server (F-96)":                        {1000, 900, 900, 100, 0},
+		"the newest hundred are those that the cache does not show yet and the newest of the others (F-96)": {1000, 950, 950, 50, 1000},
+		"a set of 2000 Machines with servers replaces one of them (F-96)":                                   {1, 1999, 1999, 0, 1},
+		"a set of 99 Machines without servers makes what it lacks (F-96)":                                   {1, 99, 0, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := afterServers(tt.create, living(tt.living, tt.servers), tt.unseen)
+			if got != tt.want || (err == nil) != (got == tt.create) {
+				t.Errorf("afterServers() allows %d of %d, error %v; want %d", got, tt.create, err, tt.want)
+			}
+		})
+	}
 }

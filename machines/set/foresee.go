@@ -18,3 +18,6 @@ func Foresee(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Ti
 	d := decide(observe(set, machines, set.Spec.Removals, unconfirmed{}, now))
 	return d.create, d.remove, nil
 }
+
+// ForeseeMachine returns the next Machine that the controller would create for a set, with an arbitrary name. It creates nothing.
+func ForeseeMachine(set *v1alpha1.MachineSet) *v1alpha1.Machine { return newMachine(set, "next") }

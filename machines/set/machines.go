@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,21 +18,17 @@ import (
 const (
 	// controllerIndex is the name of the index by which Machines are found by the UID of their controller.
 	controllerIndex = "machineset.controller"
-	// releasedIndex is the name of the index by which Machines are found by the UID of the set that released them.
-	releasedIndex = "machineset.released"
+	// madeIndex is the name of the index by which Machines are found by the first part of their names.
+	madeIndex = "machineset.made"
 )
 
-func releasedBy(o client.Object) []string {
-	if uid := o.GetAnnotations()[v1alpha1.AnnotationReleasedBy]; uid != "" {
-		return []string{uid}
-	}
-	return nil
-}
+func baseOf(o client.Object) []string { return []string{v1alpha1.BaseOf(o.GetName())} }
 
 // machines finds, creates and deletes the Machines of sets.
 type machines struct {
 	client   client.Client
 	clock    clock.PassiveClock
+	events   events.EventRecorder
 	lease    leaseCheck
 	expected *expectations
 	// suffix and placeRecord are the functions Suffix and PlaceRecord of [Options].
@@ -44,7 +41,7 @@ type machines struct {
 func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
 	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,
-		ReleasedBy: v1alpha1.AnnotationReleasedBy, Released: ms.expected.gone,
+		MadeFor: v1alpha1.IsMachineNameOf, Released: ms.expected.gone,
 	}
 }
 
@@ -63,17 +60,27 @@ func (ms *machines) controlledBy(ctx context.Context, namespace, controller stri
 }
 
 // claim returns the Machines that belong to the set. It releases Machines of the set whose labels no longer match, and adopts matching
-// Machines without a controller (MC-30, MC-33).
+// Machines without a controller that were made for the set (MC-30, MC-33).
 func (ms *machines) claim(ctx context.Context, set *v1alpha1.MachineSet, selector labels.Selector) ([]*v1alpha1.Machine, error) {
 	return ms.refs.Claim(ctx, set, selector)
 }
 
-// released counts the Machines that the set released and that still exist.
-func (ms *machines) released(ctx context.Context, set *v1alpha1.MachineSet) (int, error) {
+// lost counts the Machines that were made for the set and are not among own, the Machines that belong to it: their labels no longer match,
+// or they have lost their owner. Machines that are being deleted do not count.
+func (ms *machines) lost(ctx context.Context, set *v1alpha1.MachineSet, own []*v1alpha1.Machine) (count int, err error) {
 	var list v1alpha1.MachineList
-	err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{releasedIndex: string(set.UID)}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return 0, fmt.Errorf("listing released Machines: %w", err)
+	made := client.MatchingFields{madeIndex: v1alpha1.MachineBase(set.Name)}
+	if err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), made, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing Machines that were made for the set: %w", err)
 	}
-	return len(list.Items), nil
+	owned := make(map[string]bool, len(own))
+	for _, m := range own {
+		owned[m.Name] = true
+	}
+	for i := range list.Items {
+		if m := &list.Items[i]; m.DeletionTimestamp.IsZero() && !owned[m.Name] {
+			count++
+		}
+	}
+	return count, nil
 }

@@ -2,11 +2,13 @@ package set
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
@@ -24,13 +27,47 @@ import (
 const (
 	reasonInvalid = "InvalidConfiguration"
 	reasonSize    = rollout.ReasonSizeTooLarge
-	reasonCreate  = "CreateError"
 	reasonRunaway = "TooManyMachines"
+	reasonWaits   = "WaitingForServers"
 )
 
-// status returns the status of a set, with the counts of its living Machines.
+// reasonOf returns the reason for the first of the errors that is not nil; one is not.
+func reasonOf(acted, runaway, waits error) string {
+	switch {
+	case acted != nil:
+		return string(createCode(acted))
+	case runaway != nil:
+		return reasonRunaway
+	case errors.Is(waits, v1alpha1.ErrProviderSpecTooLarge):
+		return reasonInvalid
+	}
+	return reasonWaits
+}
+
+// createCode returns the code of an error of the API server about creating Machines. The text is read because an exceeded quota has no code
+// of its own there.
+func createCode(err error) fault.Code {
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		return fault.CodeObjectQuotaExceeded
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return fault.CodeMachineRefused
+	}
+	return fault.CodeCreateError
+}
+
+// keepError keeps the stored error of a create whose outcome is unknown until the outcome is known (decision 0030). Otherwise the error of
+// a webhook that does not answer would be gone a moment after each try.
+func (s observed) keepError(st *v1alpha1.MachineSetStatus) {
+	former := s.set.Status
+	if s.unseen > 0 && former.ErrorReason != nil && fault.ConcernsObjects(fault.Code(*former.ErrorReason)) {
+		st.ErrorReason, st.ErrorMessage = former.ErrorReason, former.ErrorMessage
+	}
+}
+
+// status returns the status of a set, with the counts of its living Machines. Among them are Machines that the cache does not show yet.
 func (s observed) status(selector labels.Selector) v1alpha1.MachineSetStatus {
-	st := v1alpha1.MachineSetStatus{ObservedGeneration: s.set.Generation, Selector: selector.String()}
+	st := v1alpha1.MachineSetStatus{ObservedGeneration: s.set.Generation, Selector: selector.String(), Replicas: int32(s.unseen)}
 	template := labels.SelectorFromSet(s.set.Spec.Template.Metadata.Labels)
 	for _, f := range s.machines {
 		if !f.Living() {
@@ -64,14 +101,8 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1
 	return st
 }
 
-// bounded cuts a message to 4096 bytes. That length leaves room for the remedy, which often stands at the end of a message.
-func bounded(message string) *string {
-	const limit, ellipsis = 4096, "…"
-	if len(message) > limit {
-		message = strings.ToValidUTF8(message[:limit-len(ellipsis)], "") + ellipsis
-	}
-	return &message
-}
+// bounded returns a message as one line of a length that leaves room for the remedy, which often stands at the end.
+func bounded(message string) *string { return ptr.To(fault.Line(message)) }
 
 // statuses writes the status of sets.
 type statuses struct {
@@ -93,7 +124,7 @@ func (s *statuses) write(ctx context.Context, set *v1alpha1.MachineSet, st v1alp
 }
 
 // ours lists the conditions that this controller writes.
-var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure}
+var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure, v1alpha1.ConditionWarnings}
 
 // withoutOthers returns a status without the fields that only other controllers write.
 func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
@@ -117,7 +148,7 @@ func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 }
 
 // conditions returns the conditions of a set: Available when all its Machines are available, ReplicaFailure when the set cannot create
-// Machines.
+// Machines, and, for a set without a deployment, Warnings when its spec has fields that drover does not use.
 func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted int, now metav1.Time) []metav1.Condition {
 	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllAvailable",
 		Message: fmt.Sprintf("%d of %d Machines are available", st.AvailableReplicas, wanted)}
@@ -129,6 +160,10 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted i
 		failure.Status, failure.Reason, failure.Message = metav1.ConditionTrue, *st.ErrorReason, *st.ErrorMessage
 	}
 	all := []metav1.Condition{available, failure}
+	if texts := set.Spec.WithoutEffect(); len(texts) > 0 && metav1.GetControllerOfNoCopy(set) == nil {
+		all = append(all, metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: "WithoutEffect",
+			Message: fault.Line(strings.Join(texts, "; "))})
+	}
 	for i := range all {
 		all[i].ObservedGeneration, all[i].LastTransitionTime = set.Generation, now
 		for _, former := range set.Status.Conditions {

@@ -2,23 +2,28 @@ package set
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 )
 
 func TestTheStatusOfABareSetIsWrittenAtMostEveryTwoSecondsExceptForErrors(t *testing.T) {
@@ -37,7 +42,7 @@ func TestTheStatusOfABareSetIsWrittenAtMostEveryTwoSecondsExceptForErrors(t *tes
 	r := assemble(Options{Clock: clock}, c, c, events.NewFakeRecorder(10))
 	replicas := func(n int32) v1alpha1.MachineSetStatus { return v1alpha1.MachineSetStatus{Replicas: n} }
 	failed := replicas(4)
-	reason, message := reasonCreate, "no"
+	reason, message := string(fault.CodeCreateError), "no"
 	failed.ErrorReason, failed.ErrorMessage = &reason, &message
 	for _, step := range []struct {
 		name     string
@@ -84,7 +89,7 @@ func TestHowOftenTheStatusOfADeploymentsSetIsWritten(t *testing.T) {
 		if writes != 2 {
 			t.Errorf("%d writes in 45 s, want 2", writes)
 		}
-		failed := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: ptr.To("no")}
+		failed := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(string(fault.CodeCreateError)), ErrorMessage: ptr.To("no")}
 		if left, err := r.statuses.writeWhenDue(t.Context(), set, failed); err != nil || left != 0 || writes != 3 {
 			t.Errorf("%d writes, due in %v, error %v; want a write at once", writes, left, err)
 		}
@@ -113,7 +118,7 @@ func TestAnErrorThatEachCreateAttemptRepeatsIsWrittenOnlyOnceIntoTheSetsStatus(t
 	const looks = 10
 	for range looks {
 		err := r.machines.create(t.Context(), set, 1)
-		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: bounded(err.Error())}
+		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(string(fault.CodeCreateError)), ErrorMessage: bounded(err.Error())}
 		if _, err := r.statuses.writeWhenDue(t.Context(), set, st); err != nil {
 			t.Fatal(err)
 		}
@@ -161,5 +166,89 @@ func TestTheConditionsOfASetFollowAvailableMachinesAndErrors_MC27(t *testing.T) 
 	}
 	if few := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 2}, 3, now); few[0].Status != "False" {
 		t.Errorf("conditions() with 2 of 3 available = %+v", few[0])
+	}
+}
+
+func TestASetWithoutADeploymentNamesItsFieldsWithoutEffect(t *testing.T) {
+	now := metav1.NewTime(start)
+	set := testSet(1)
+	set.OwnerReferences = nil
+	if err := json.Unmarshal([]byte(`{"deletePolicies": "Oldest", "template": {"spec": {"roles": ["Node"]}}}`), &set.Spec); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("in the condition Warnings (F-115)", func(t *testing.T) {
+		c := meta.FindStatusCondition(conditions(set, v1alpha1.MachineSetStatus{}, 1, now), v1alpha1.ConditionWarnings)
+		const want = "spec.deletePolicies: unknown field, which has no effect; remove it; spec.template.spec.roles: has no effect any more; it may be removed"
+		if c == nil || c.Status != metav1.ConditionTrue || c.Message != want {
+			t.Errorf("the condition is %+v, want the message %q", c, want)
+		}
+	})
+	t.Run("not when it has a deployment, which names them (F-115)", func(t *testing.T) {
+		set.OwnerReferences = []metav1.OwnerReference{{Kind: v1alpha1.MachineDeploymentKind.Kind, Controller: ptr.To(true)}}
+		if all := conditions(set, v1alpha1.MachineSetStatus{}, 1, now); len(all) != 2 {
+			t.Errorf("the conditions are %+v", all)
+		}
+	})
+}
+
+func TestTheStatusCountsMachinesThatTheCacheDoesNotShowYet(t *testing.T) {
+	t.Run("status.replicas is the number of living Machines and of Machines that the set has just created (F-75)", func(t *testing.T) {
+		s := observe(testSet(3), []*v1alpha1.Machine{machine("a", 1)}, nil, unconfirmed{created: 2}, start)
+		if got := s.status(labels.Everything()).Replicas; got != 3 {
+			t.Errorf("status.replicas is %d, want 3", got)
+		}
+	})
+}
+
+func TestTheErrorOfASetWhoseMachinesTheAPIServerDoesNotCreate(t *testing.T) {
+	machines := v1alpha1.GroupVersion.WithResource("machines").GroupResource()
+	for name, tt := range map[string]struct {
+		err  error
+		want fault.Code
+	}{
+		"a create that an object quota refuses is ObjectQuotaExceeded (F-148)": {
+			apierrors.NewForbidden(machines, "m", errors.New("exceeded quota: machines, requested: count/machines.cluster.k8s.io=1, used: 5, limited: 5")), fault.CodeObjectQuotaExceeded,
+		},
+		"a create that a webhook refuses is MachineRefused (F-148)": {
+			apierrors.NewBadRequest(`admission webhook "policy.example.com" denied the request: no owner label`), fault.CodeMachineRefused,
+		},
+		"a create that fails because nobody answers for a webhook is CreateError (F-148)": {
+			apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": connection refused`)), fault.CodeCreateError,
+		},
+		"a create that the API server refuses for now is CreateError": {apierrors.NewTooManyRequests("later", 1), fault.CodeCreateError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := withClient(t, func(n int) error {
+				if n == 0 {
+					// The first call creates the set itself.
+					return nil
+				}
+				return tt.err
+			})
+			set := testSet(1)
+			set.Finalizers = []string{metav1.FinalizerDeleteDependents}
+			if err := r.client.Create(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			key := client.ObjectKeyFromObject(set)
+			// Two reconciles: the second one follows from the status write of the first one, before a live read has shown the outcome.
+			for range 2 {
+				// Ignore the error: the controller's queue tries again because of it.
+				_, _ = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+				if err := r.client.Get(t.Context(), key, set); err != nil {
+					t.Fatal(err)
+				}
+				if got := ptr.Deref(set.Status.ErrorReason, ""); got != string(tt.want) || !strings.Contains(ptr.Deref(set.Status.ErrorMessage, ""), tt.err.Error()) {
+					t.Errorf("the error is %s: %s", got, ptr.Deref(set.Status.ErrorMessage, ""))
+				}
+			}
+			recorded := r.events.(*events.FakeRecorder).Events
+			if len(recorded) != 1 {
+				t.Fatalf("%d Events, want one", len(recorded))
+			}
+			if text := <-recorded; !strings.Contains(text, string(tt.want)) || !strings.Contains(text, tt.err.Error()) {
+				t.Errorf("the Event is %s", text)
+			}
+		})
 	}
 }

@@ -42,9 +42,18 @@ func (g *Group) Shown() []Instance {
 	units := g.unitsWithin(room)
 	list := append(make([]Instance, 0, len(g.instances)+int(units)), g.instances...)
 	for n := range units {
-		list = append(list, Instance{ID: g.unit(n), State: Creating})
+		list = append(list, g.placeholder(n))
 	}
 	return list
+}
+
+// placeholder returns the instance for a replica without a Machine.
+func (g *Group) placeholder(ordinal int32) Instance {
+	i := Instance{ID: g.unit(ordinal), State: Creating}
+	if ordinal < g.refusals {
+		i.Error = g.refused
+	}
+	return i
 }
 
 // unit returns the id of the placeholder with the given ordinal, which stands for a replica without a Machine.
@@ -57,7 +66,7 @@ func (g *Group) unitsWithin(room int) int32 {
 	if g.Gap == 0 {
 		return 0
 	}
-	longest := Instance{ID: g.unit(g.Gap - 1)}
+	longest := Instance{ID: g.unit(g.Gap - 1), Error: g.refused}
 	return int32(min(int(g.Gap), room/longest.wireSize()))
 }
 

@@ -25,6 +25,8 @@ type Group struct {
 	Invalid bool
 	// Min, Max and Target are the bounds and the size that the object has now.
 	Min, Max, Target int32
+	// Most is the maximum that the autoscaler receives. It may be below Max while new servers of the group do not become nodes.
+	Most int32
 	// Options are the group's own options for the autoscaler.
 	Options Override
 	// Template is the template node, encoded; nil while it is not known.
@@ -45,6 +47,9 @@ type Group struct {
 	// instances are the instances of Members, in the same order. Replicas without a Machine are not among them: Shown adds
 	// placeholders for these replicas, so that a snapshot does not need more memory for a larger spec.replicas.
 	instances []Instance
+	// refused is the error of the first refusals placeholders of replicas without a Machine; nil when they have none.
+	refused  *InstanceError
+	refusals int32
 	// Awaited is the number of replicas that have neither a node nor an error. Coming is Awaited plus the number of replicas whose
 	// node cannot run pods yet.
 	Awaited, Coming int32
@@ -67,6 +72,7 @@ func (s *Snapshot) assemble(o *membership.Owner) *Group {
 	g.hideRemoved(s.Index, sets)
 	g.hideSurplus()
 	s.listInstances(g)
+	s.limitGrowth(g)
 	g.debug = g.describe()
 	return g
 }
@@ -147,6 +153,8 @@ func (g *Group) describe() string {
 	switch {
 	case g.Frozen != "":
 		state = "frozen"
+	case g.Most < g.Max:
+		state = fmt.Sprintf("new servers do not join, so the maximum is %d for now", g.Most)
 	case g.Rolling:
 		state = "rolling"
 	}

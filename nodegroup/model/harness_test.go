@@ -11,13 +11,16 @@ import (
 )
 
 // build returns the snapshot of a cluster on OpenStack.
-func build(w *pools.World, d Discovery) *Snapshot {
+func build(w *pools.World, d Discovery) *Snapshot { return buildBy(w, Rules{Discovery: d}) }
+
+// buildBy returns the snapshot of a cluster on OpenStack under the rules.
+func buildBy(w *pools.World, r Rules) *Snapshot {
 	var events []membership.Event
 	for _, o := range w.Objects() {
 		events = append(events, membership.Event{Object: o})
 	}
-	d.Cloud = pools.OpenStack
-	return Empty(Rules{Discovery: d}).Apply(events, pools.Noon)
+	r.Discovery.Cloud = pools.OpenStack
+	return Empty(r).Apply(events, pools.Noon)
 }
 
 // snapshotOf returns the snapshot of a cluster. It fails the test when the snapshot breaks an invariant.

@@ -48,7 +48,8 @@ type InstanceError struct {
 // equals the target size (CA-C38, C39).
 func (s *Snapshot) listInstances(g *Group) {
 	g.instances = make([]Instance, 0, len(g.Members))
-	g.Awaited, g.Coming = g.Gap, g.Gap
+	g.refused, g.refusals = s.uncreated(g)
+	g.Awaited, g.Coming = g.Gap-g.refusals, g.Gap-g.refusals
 	failures := 0
 	for _, m := range g.Members {
 		i := s.instanceOf(g, m)

@@ -80,6 +80,32 @@ func TestHowTheInstancesOfAGroupAreReportedToTheAutoscaler(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "CloudUnavailable", Message: "503"}}}
 		}},
+		{"a Machine that waits for initializers is reported as Creating while it is younger than five minutes (F-92)", func(p *pools.Pool) {
+			p.Machine("a-1", annotated(v1alpha1.AnnotationInitializers, "x"), func(m *v1alpha1.Machine) {
+				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-4 * time.Minute))
+			})
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"a Machine that has waited for initializers for five minutes is reported with an error (F-92)", func(p *pools.Pool) {
+			p.Machine("a-1", annotated(v1alpha1.AnnotationInitializers, "x"))
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{
+				Code: "WaitingForInitializers", Message: "the annotation machine-controller.kubermatic.io/initializers keeps the Machine without a server",
+			}}}
+		}},
+		{"a Machine that has been paused without a server for five minutes is reported with an error (F-92)", func(p *pools.Pool) {
+			p.Machine("a-1", annotated(v1alpha1.AnnotationPaused, ""))
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{
+				Code: "Paused", Message: "the Machine is paused by annotation and has no server",
+			}}}
+		}},
+		{"a paused Machine with a server is reported as Creating until its node registers", func(p *pools.Pool) {
+			p.Machine("a-1", annotated(v1alpha1.AnnotationPaused, ""), pools.WithServer)
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
 		{"an error because of the cloud's rate limit is never reported (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
@@ -114,6 +140,11 @@ func TestHowTheInstancesOfAGroupAreReportedToTheAutoscaler(t *testing.T) {
 			}
 		})
 	}
+}
+
+// annotated returns a change that sets an annotation of a Machine.
+func annotated(key, value string) func(*v1alpha1.Machine) {
+	return func(m *v1alpha1.Machine) { m.Annotations = map[string]string{key: value} }
 }
 
 func TestAFailedMachineThatTheAutoscalerAskedToRemoveShowsNoErrorUntilItFailsAgain(t *testing.T) {
@@ -195,6 +226,49 @@ func TestWhatTheTargetSizeOfAGroupIs(t *testing.T) {
 			tc.change(p)
 			if got := snapshotOf(t, w).Groups[p.ID()].Target; got != tc.want {
 				t.Errorf("the target size is %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestReplicasWhoseMachinesTheAPIServerDoesNotCreateShowItsError(t *testing.T) {
+	// shown returns the errors of the instances of a group of three replicas without Machines, whose set has failed with a code for a time.
+	shown := func(t *testing.T, code fault.Code, minimum int32, ago time.Duration) (errs []*InstanceError, awaited int32) {
+		t.Helper()
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, minimum, 5)
+		p.Set.Status.ErrorReason, p.Set.Status.ErrorMessage = ptr.To(string(code)), ptr.To("the API server's text")
+		p.Set.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionReplicaFailure, Status: metav1.ConditionTrue, Reason: string(code), LastTransitionTime: metav1.NewTime(pools.Noon.Add(-ago)),
+		}}
+		g := snapshotOf(t, w).Groups[p.ID()]
+		for _, i := range g.Shown() {
+			errs = append(errs, i.Error)
+		}
+		return errs, g.Awaited
+	}
+	for name, tt := range map[string]struct {
+		code           fault.Code
+		minimum        int32
+		ago            time.Duration
+		failed         int
+		outOfResources bool
+	}{
+		"an exceeded object quota is shown at once, as out of resources (F-148)":                         {fault.CodeObjectQuotaExceeded, 0, 0, 3, true},
+		"the refusal of a webhook is shown at once (F-148)":                                              {fault.CodeMachineRefused, 0, 0, 3, false},
+		"replicas below the minimum show no error, because the autoscaler cannot remove them (F-148)":    {fault.CodeMachineRefused, 2, 0, 1, false},
+		"a failure that may end on its own is not shown in its first five minutes":                       {fault.CodeCreateError, 0, 4 * time.Minute, 0, false},
+		"a failure that may end on its own is shown after five minutes (F-148)":                          {fault.CodeCreateError, 0, 5 * time.Minute, 3, false},
+		"the replicas of a set that waits for the servers of its first Machines show no error of theirs": {"WaitingForServers", 0, time.Hour, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs, awaited := shown(t, tt.code, tt.minimum, tt.ago)
+			want := make([]*InstanceError, 3)
+			for i := range tt.failed {
+				want[i] = &InstanceError{Code: string(tt.code), Message: "the API server's text", OutOfResources: tt.outOfResources}
+			}
+			if diff := cmp.Diff(want, errs); diff != "" || int(awaited) != 3-tt.failed {
+				t.Errorf("%d replicas are awaited, errors (-want +got):\n%s", awaited, diff)
 			}
 		})
 	}

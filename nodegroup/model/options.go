@@ -22,8 +22,13 @@ type Settings struct {
 	ZeroOrMax, IgnoreDaemonSets bool
 }
 
-// RepairTime is how much longer than the join timeout the autoscaler must wait for a node, so that drover acts first (CA-C96).
-const RepairTime = 2 * time.Minute
+const (
+	// RepairTime is how much longer than the join timeout the autoscaler must wait for a node, so that drover acts first (CA-C96).
+	RepairTime = 2 * time.Minute
+	// mostRepairTime is how much longer than the join timeout the annotation of a group can make the autoscaler wait for a node. During
+	// that time the autoscaler orders no other nodes for the pods that the group is to take, which may be those of other users (F-92).
+	mostRepairTime = 10 * time.Minute
+)
 
 // Override holds the options in the annotations of a group's object. A nil field means that the autoscaler's flag applies.
 type Override struct {
@@ -107,7 +112,7 @@ func truthOf(value string) (*bool, error) {
 
 // limits returns the options without those that drover ignores, and describes each ignored option in Problems. drover ignores
 // all-or-nothing scaling unless the rules r allow it, and a provision time that is too short for drover to replace a server that
-// does not join.
+// does not join. It shortens a provision time that is too long.
 func (o Override) limits(r Rules) Override {
 	out := o
 	out.Problems = slices.Clone(o.Problems)
@@ -115,9 +120,15 @@ func (o Override) limits(r Rules) Override {
 		out.zeroOrMax = nil
 		out.Problems = append(out.Problems, "all-or-nothing scaling is not enabled (--allow-zero-or-max): the autoscaler would add nodes up to the maximum at once and never scale the group down")
 	}
-	if o.provision != nil && *o.provision < r.JoinTimeout+RepairTime {
+	least, most := r.JoinTimeout+RepairTime, r.JoinTimeout+mostRepairTime
+	switch {
+	case o.provision == nil:
+	case *o.provision > most:
+		out.provision = &most
+		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: %s is used, which is --join-timeout and %s; with a longer time, pods of other users could wait for the nodes of this group", *o.provision, most, mostRepairTime))
+	case *o.provision < least:
 		out.provision = nil
-		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag applies", *o.provision, r.JoinTimeout+RepairTime, RepairTime))
+		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag applies", *o.provision, least, RepairTime))
 	}
 	if o.startup {
 		out.Problems = append(out.Problems, "maxnodestartuptime cannot be passed to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")

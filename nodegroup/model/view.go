@@ -37,7 +37,7 @@ type View struct {
 // version.
 type Entry struct {
 	*Group
-	// Low and High are the bounds in the list. Min and Max of the Group are the bounds that its object has now.
+	// Low and High are the bounds in the list: Min and Most of the Group at that time.
 	Low, High int32
 }
 
@@ -49,7 +49,7 @@ func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
 		if g.Refusal != "" {
 			continue
 		}
-		e := &Entry{Group: g, Low: g.Min, High: g.Max}
+		e := &Entry{Group: g, Low: g.Min, High: g.Most}
 		if guarded[id] {
 			e.High = min(g.Max, max(g.Target, 1))
 		}

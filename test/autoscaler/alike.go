@@ -17,6 +17,7 @@ const (
 var placeLabels = []string{
 	corev1.LabelHostname, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+	"beta.kubernetes.io/fluentd-ds-ready", "kops.k8s.io/instancegroup",
 }
 
 // alike reports whether two templates are similar: they have nearly the same resources, and the same labels except for

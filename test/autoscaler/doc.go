@@ -21,8 +21,8 @@
 // Options let it choose groups by price (price.go) and grow similar groups evenly (expand.go, alike.go). It supports groups
 // that scale only between zero and their maximum.
 //
-// It leaves out pod affinity and topology spread, priorities, resource limits, soft taints, the minute that a node must have
-// been ready before it serves as its group's template, and releases before 1.36.
+// It leaves out pod affinity and topology spread, priorities, resource limits, soft taints, and releases before 1.36. docs/testing.md lists
+// its rules, with the file of cluster-autoscaler from which each was read, and what it leaves out of each.
 //
 // The tests run it against drover in virtual time. Their helpers read as follows, where w is the world and p a pool:
 //

@@ -6,10 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	backoffs "github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -85,6 +87,7 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 	switch {
 	case len(m.Finalizers) == 0:
 		w.change(m, func() { m.Finalizers = []string{v1alpha1.FinalizerServer} })
+	case s.server.IsZero() && (m.Annotations[v1alpha1.AnnotationInitializers] != "" || v1alpha1.Paused(m.Annotations)):
 	case s.server.IsZero() && now.Sub(s.asked) < retry:
 	case s.server.IsZero() && s.pool.quota >= 0 && w.servers(s.pool) >= s.pool.quota:
 		s.asked = now
@@ -102,11 +105,26 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 		})
 	case !s.node && !s.pool.lost(s.nth) && now.Sub(s.server) >= s.pool.boot:
 		w.join(m, s)
+		w.joinEnded(m, s.pool, true)
 	case !s.node && s.pool.join > 0 && now.Sub(s.server) >= s.pool.join:
+		w.joinEnded(m, s.pool, false)
 		w.mustExist(w.admin.Delete(w.ctx, m))
 	case s.node && (!s.done.initialized || !s.done.started || s.done.id == ""):
 		w.settle(m, s)
 	}
+}
+
+// joinEnded records in the status of the pool's deployment whether a server has become a node, as the Machine controller does.
+func (w *world) joinEnded(m *v1alpha1.Machine, p *pool, ok bool) {
+	d, groups := w.deployment(p), backoffs.NewGroups(func(types.NamespacedName) {})
+	_, nodes, _ := w.counts(p)
+	if !groups.Joined(d, m.UID, ok, nodes) {
+		return
+	}
+	before := d.DeepCopy()
+	joins, _ := groups.Status(d)
+	d.Status.JoinOutcomes, d.Status.RecentJoins = joins.JoinOutcomes, joins.RecentJoins
+	w.must(w.admin.Status().Patch(w.ctx, d, client.MergeFrom(before)))
 }
 
 // takeDown drains a Machine's node for the drain time of its pool, and then deletes the server, the node and the Machine.

@@ -55,7 +55,11 @@ type droverOptions struct {
 	guard     time.Duration
 	prices    types.NamespacedName
 	zeroOrMax bool
+	gpuLabel  string
 }
+
+// joinTimeout is how long drover waits for a server to become a node.
+const joinTimeout = 10 * time.Minute
 
 // startDrover starts a replica of drover, to which all further calls of the client go.
 func (w *world) startDrover(o droverOptions) *drover {
@@ -67,9 +71,9 @@ func (w *world) startDrover(o droverOptions) *drover {
 	w.must(err)
 	groups := nodegroup.New(nodegroup.Options{
 		Control: mgr, Target: mgr, RestartGuard: o.guard, Prices: o.prices, ZeroOrMax: o.zeroOrMax, StartupTaint: startupTaint,
-		Clock: unhurried{}, Discovery: model.Discovery{Cloud: openstack.Provider{}},
+		Clock: unhurried{}, Discovery: model.Discovery{Cloud: openstack.Provider{}}, JoinTimeout: joinTimeout,
 	})
-	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true})
+	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true, GPULabel: o.gpuLabel})
 	w.must(err)
 	w.must(mgr.Add(groups))
 	if !o.follower {

@@ -1,7 +1,6 @@
 package autoscaler
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
 // cloudController is the model of a cloud-controller-manager. It initializes a Node when delay has passed since the
@@ -32,12 +32,9 @@ type progress struct {
 // join registers the node of a Machine. The node is Ready immediately if its pool has no settle time.
 func (w *world) join(m *v1alpha1.Machine, s *machine) {
 	s.node, s.joined = true, time.Now()
+	marks := nodes.Wanted(m, s.pool.labels, "")
 	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        m.Name,
-			Labels:      map[string]string{v1alpha1.LabelOwnedBy: string(m.UID)},
-			Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name},
-		},
+		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: marks.Labels, Annotations: marks.Annotations},
 		Spec: corev1.NodeSpec{ProviderID: s.pool.providerID(string(m.UID), 0), Taints: []corev1.Taint{
 			{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule},
 			{Key: taintUninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule},
@@ -46,7 +43,6 @@ func (w *world) join(m *v1alpha1.Machine, s *machine) {
 		Status: corev1.NodeStatus{Capacity: size2x8(), Allocatable: size2x8()},
 	}
 	s.done.id = n.Spec.ProviderID
-	maps.Copy(n.Labels, s.pool.labels)
 	w.must(w.admin.Create(w.ctx, n))
 	w.change(m, func() {
 		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}

@@ -34,11 +34,15 @@ type pool struct {
 	made       int
 	// flexible is true when the pool's pods may run on the nodes of any pool.
 	flexible bool
+	// refused is true when the API server refuses the pool's Machines, in scenarios that use refusedMachines.
+	refused bool
 	// noTemplate is true when the group has no template for its nodes.
 	noTemplate bool
 	// annotations are those of the deployment, besides the bounds. labels are those of the pool's nodes, besides the label
 	// with the pool's name.
 	annotations, labels map[string]string
+	// machineAnnotations are those of the Machine template.
+	machineAnnotations map[string]string
 	// version is the kubelet version in the template. A Machine with another version has an old template.
 	version string
 	owner   *appsv1.ReplicaSet
@@ -76,7 +80,7 @@ func (w *world) pool(p pool, low, size, high int) *pool {
 	own := map[string]string{labelPool: p.name}
 	d.Spec.Replicas = ptr.To(int32(size))
 	d.Spec.Selector.MatchLabels = own
-	d.Spec.Template.Metadata.Labels = own
+	d.Spec.Template.Metadata.Labels, d.Spec.Template.Metadata.Annotations = own, p.machineAnnotations
 	d.Spec.Template.Spec.Versions.Kubelet = p.version
 	w.must(w.admin.Create(w.ctx, d))
 	if !p.noTemplate {
@@ -92,7 +96,8 @@ func (w *world) pool(p pool, low, size, high int) *pool {
 func (w *world) reveal(p *pool) {
 	d := w.deployment(p)
 	before := d.DeepCopy()
-	d.Status.NodeTemplate = &v1alpha1.NodeTemplate{Capacity: size2x8(), Allocatable: size2x8(), Labels: p.labels}
+	d.Status.NodeTemplate = &v1alpha1.NodeTemplate{Capacity: size2x8(), Allocatable: size2x8(), Labels: maps.Clone(p.labels)}
+	d.Status.NodeTemplate.Labels[v1alpha1.LabelManaged] = "true"
 	w.must(w.admin.Status().Patch(w.ctx, d, client.MergeFrom(before), client.FieldOwner("drover-capacity")))
 }
 

@@ -3,6 +3,7 @@ package autoscaler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,9 @@ type Autoscaler struct {
 	instances *instanceCache
 	// templates holds for each group the last real node that served as its template. An entry outlives its node.
 	templates map[string]*corev1.Node
-	started   bool
+	// gpuLabel is the provider's label of nodes with a GPU; empty until there is a ready node.
+	gpuLabel string
+	started  bool
 }
 
 // New creates the simulated autoscaler and waits until its informer caches are synced.
@@ -118,13 +121,13 @@ func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 		a.started = true
 	}
 	for _, n := range nodes {
-		if readyNode(n, a.o.StartupTaints) {
-			a.provider.gpuLabel(ctx)
+		if readyNode(n, a.o.StartupTaints, "") {
+			a.gpuLabel = a.provider.gpuLabel(ctx)
 		}
 	}
 	// cluster-autoscaler's processor for nodes with devices requests the group of each ready node, and ignores errors.
 	for _, n := range nodes {
-		if readyNode(n, a.o.StartupTaints) {
+		if readyNode(n, a.o.StartupTaints, a.gpuLabel) {
 			_, _ = a.provider.forNode(ctx, n)
 		}
 	}
@@ -144,12 +147,22 @@ func (a *Autoscaler) cleanUp(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// countUsage requests the group of every node, and of every upcoming node, as cluster-autoscaler does to check resource quotas.
+// errNoGPU is the error of a loop in which a node has the GPU label, but neither a GPU nor a group whose template would show its GPUs.
+var errNoGPU = errors.New("a node has the GPU label, and neither a GPU nor a node group: no group is scaled")
+
+// countUsage requests the group of every node, and of every upcoming node, as cluster-autoscaler does to check resource quotas. For a node
+// without the GPU that its label promises it also requests the group's template, once for each group.
 func (a *Autoscaler) countUsage(ctx context.Context, v *View) error {
+	counted := map[string]bool{}
 	for _, n := range v.Nodes {
-		if _, err := a.provider.forNode(ctx, n.Node); err != nil {
+		g, err := a.provider.forNode(ctx, n.Node)
+		if err == nil && !counted[g.ID] && lacksGPU(n.Node, n.GPULabel) {
+			err = a.expectGPU(ctx, g.ID)
+		}
+		if err != nil {
 			return err
 		}
+		counted[g.ID] = g.ID != ""
 	}
 	for i := range v.Groups {
 		g := &v.Groups[i]
@@ -163,6 +176,18 @@ func (a *Autoscaler) countUsage(ctx context.Context, v *View) error {
 		}
 	}
 	return nil
+}
+
+// expectGPU requests the template of a group, which tells how many GPUs its nodes will have.
+func (a *Autoscaler) expectGPU(ctx context.Context, group string) error {
+	if group == "" {
+		return errNoGPU
+	}
+	template, err := a.provider.template(ctx, group)
+	if err == nil && template == nil {
+		err = fmt.Errorf("the template of %s is not implemented, and a node of it lacks its GPU: no group is scaled", group)
+	}
+	return err
 }
 
 // settings returns the options of a group.

@@ -58,7 +58,7 @@ func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.
 				}
 			}
 		}
-		v.Nodes = append(v.Nodes, NodeView{Node: n, Group: g.ID, Min: g.Min, Startup: startup, Taints: a.o.StartupTaints, Pods: on[n.Name]})
+		v.Nodes = append(v.Nodes, NodeView{Node: n, Group: g.ID, Min: g.Min, Startup: startup, Taints: a.o.StartupTaints, GPULabel: a.gpuLabel, Pods: on[n.Name]})
 	}
 }
 
@@ -105,26 +105,26 @@ func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.
 	return out
 }
 
-// template returns a ready node of the group, otherwise the last known one, otherwise the provider's template,
+// template returns a node of the group that has been ready for a while, otherwise the last such node, otherwise the provider's template,
 // otherwise any node of the group.
 func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*corev1.Node, error) {
-	var unready *corev1.Node
+	var other *corev1.Node
 	for _, n := range v.Nodes {
 		if n.Group != group {
 			continue
 		}
-		if n.ready() && !hasTaint(n.Node, TaintToBeDeleted) && !n.Spec.Unschedulable {
+		if isExample(n.Node, v.Now, n.Taints, n.GPULabel) {
 			a.templates[group] = asTemplate(n.Node, a.o.StartupTaints)
 			return a.templates[group], nil
 		}
-		unready = n.Node
+		other = n.Node
 	}
 	if cached := a.templates[group]; cached != nil {
 		return cached, nil
 	}
 	n, err := a.provider.template(ctx, group)
-	if n == nil && unready != nil {
-		n, err = unready, nil
+	if n == nil && other != nil {
+		n, err = other, nil
 	}
 	if n == nil || err != nil {
 		return nil, err
@@ -136,9 +136,5 @@ func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*core
 func upcomingNode(g *GroupView, n int) *corev1.Node {
 	node := g.Template.DeepCopy()
 	node.Name = fmt.Sprintf("template-node-for-%s-%d-upcoming-%d", g.ID, len(g.ID), n)
-	if node.Labels == nil {
-		node.Labels = map[string]string{}
-	}
-	node.Labels["cluster-autoscaler.kubernetes.io/template-node"] = "true"
 	return node
 }

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // zoned returns a pool whose nodes differ from those of other pools only in their zone, and whose pods run on the nodes of any
@@ -49,6 +51,65 @@ func TestSimilarGroupsInTwoZones(t *testing.T) {
 					t.Errorf("the sizes are %d and %d, want %d and %d\n%s", x, y, c.a, c.b, w.describe())
 				}
 				w.neverAbove(c.peak)
+			})
+		})
+	}
+}
+
+func TestSimilarGroupsThatHaveNodes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		nodes [2]int
+		a, b  int
+	}{
+		"grow evenly, because their nodes have no label of drover's that differs (F-124)":                   {[2]int{1, 1}, 3, 3},
+		"grow as evenly as a group without nodes, because its template has the labels of the nodes (F-124)": {[2]int{1, 0}, 3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.clientOptions.BalanceSimilar, w.clientOptions.BalancingIgnore = true, []string{labelPool, "topology.cinder.csi.openstack.org/zone"}
+				a, b := w.pool(zoned("a", "one"), c.nodes[0], c.nodes[0], 10), w.pool(zoned("b", "two"), c.nodes[1], c.nodes[1], 10)
+				w.startDrover(droverOptions{})
+				w.startClient()
+				w.run(10 * time.Minute)
+				a.pods = 6
+				w.until(30*time.Minute, "all pods run", func() bool {
+					_, _, running := w.counts(a)
+					return running == 6
+				})
+				if x, y := w.replicas(a), w.replicas(b); x != c.a || y != c.b {
+					t.Errorf("the sizes are %d and %d, want %d and %d\n%s", x, y, c.a, c.b, w.describe())
+				}
+			})
+		})
+	}
+}
+
+func TestANodeWithoutTheGPUThatItsLabelPromises(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		label string
+		grows bool
+	}{
+		"does not stop other groups, because it has the label that drover reports only while it has a GPU (F-125)": {v1alpha1.LabelGPU, true},
+		"would stop all groups if the label that it keeps were reported (F-125)":                                   {"accelerator", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				lone := w.pool(pool{name: "gpu", labels: map[string]string{"accelerator": "a100"}}, 1, 1, 1)
+				a := w.pool(pool{name: "a"}, 0, 0, 4)
+				w.startDrover(droverOptions{gpuLabel: c.label})
+				w.startClient()
+				w.until(10*time.Minute, "the node", func() bool { _, nodes, _ := w.counts(lone); return nodes == 1 })
+				w.run(5 * time.Minute)
+				// drover reports no group for this node, as for one whose Machine is being deleted.
+				w.edit(lone, func(d *v1alpha1.MachineDeployment) { d.Annotations["cluster.k8s.io/paused"] = "true" })
+				w.run(time.Minute)
+				a.pods = 2
+				w.run(20 * time.Minute)
+				if _, _, running := w.counts(a); (running == 2) != c.grows {
+					t.Errorf("%d pods run, want 2: %t\n%s", running, c.grows, w.describe())
+				}
 			})
 		})
 	}

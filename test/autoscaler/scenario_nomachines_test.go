@@ -82,7 +82,8 @@ func TestRevertingAScaleUpKeepsTheMinimumSize(t *testing.T) {
 			// becomes a node.
 			p := w.pool(pool{name: "a", pods: 2, join: 10 * time.Minute, lost: lostFrom(3)}, 3, 3, 10)
 			w.startDrover(droverOptions{})
-			w.until(10*time.Minute, "two nodes", func() bool { _, nodes, _ := w.counts(p); return nodes == 2 })
+			// The client must not order nodes for these two pods, which wait for a moment after their nodes have joined.
+			w.until(10*time.Minute, "two pods on two nodes", func() bool { _, nodes, running := w.counts(p); return nodes == 2 && running == 2 })
 			w.startClient()
 			w.run(5 * time.Minute)
 			p.pods = 5

@@ -3,6 +3,7 @@ package autoscaler
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -60,10 +61,17 @@ func isStartupTaint(key string, startup []string) bool {
 		slices.ContainsFunc(startupPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// asTemplate returns a copy of the Node without transient taints, as a template for the next Node of its group.
+// labelTemplate is on the copies of Nodes and of templates that cluster-autoscaler works with.
+const labelTemplate = "cluster-autoscaler.kubernetes.io/template-node"
+
+// asTemplate returns a copy of the Node without transient taints, as a template for the next Node of its group. It stays cordoned if the Node
+// is.
 func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	t := n.DeepCopy()
-	t.Spec.Unschedulable = false
+	if t.Labels == nil {
+		t.Labels = map[string]string{}
+	}
+	t.Labels[labelTemplate] = "true"
 	t.Spec.Taints = slices.DeleteFunc(t.Spec.Taints, func(taint corev1.Taint) bool {
 		return slices.Contains(transientTaints, taint.Key) || isStartupTaint(taint.Key, startup) ||
 			strings.HasPrefix(taint.Key, statusPrefix)
@@ -71,12 +79,46 @@ func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	return t
 }
 
-// readyNode reports whether the autoscaler counts a Node as ready. A startup taint makes a Node unready unless the Node is
-// cordoned. Other NoSchedule taints do not make a Node unready, although no pod fits on it.
-func readyNode(n *corev1.Node, startup []string) bool {
-	starting := !n.Spec.Unschedulable &&
-		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return isStartupTaint(t.Key, startup) })
+// readyNode reports whether the autoscaler counts a Node as ready. A startup taint of any effect makes a Node unready unless the Node is
+// cordoned, and so does the GPU label without a GPU. Other NoSchedule taints do not make a Node unready, although no pod fits on it.
+func readyNode(n *corev1.Node, startup []string, gpuLabel string) bool {
+	starting := !n.Spec.Unschedulable && (lacksGPU(n, gpuLabel) ||
+		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return isStartupTaint(t.Key, startup) }))
 	return reportsReady(n) && !starting && !hasAnyTaint(n, unreadyTaints)
+}
+
+// knownGPUs are the resources that the autoscaler counts as GPUs.
+var knownGPUs = []corev1.ResourceName{"nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"}
+
+// lacksGPU reports whether the Node has the GPU label and no GPU that pods can use.
+func lacksGPU(n *corev1.Node, label string) bool {
+	_, labelled := n.Labels[label]
+	return label != "" && labelled && !slices.ContainsFunc(knownGPUs, func(name corev1.ResourceName) bool {
+		q := n.Status.Allocatable[name]
+		return !q.IsZero()
+	})
+}
+
+// stabilization is how long a Node must have been ready, in all respects, before it is the template of its group.
+const stabilization = time.Minute
+
+// isExample reports whether the Node is a good template of its group: it is ready and has been so for a while, it is schedulable, and it is
+// not being removed.
+func isExample(n *corev1.Node, now time.Time, startup []string, gpuLabel string) bool {
+	return readyNode(n, startup, gpuLabel) && readyChanged(n).Add(stabilization).Before(now) && !n.Spec.Unschedulable && !hasTaint(n, TaintToBeDeleted)
+}
+
+// readyChanged returns when one of the conditions and taints that decide on the Node's readiness last changed.
+func readyChanged(n *corev1.Node) (last time.Time) {
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case corev1.NodeReady, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable:
+			if c.LastTransitionTime.After(last) {
+				last = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return last
 }
 
 // reportsReady reports whether the Node's own conditions make it ready: Ready is True, and neither disk pressure nor an

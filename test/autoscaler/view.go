@@ -36,10 +36,11 @@ type NodeView struct {
 	Group string
 	Min   int
 	// Startup is how long the node may be unready after its registration. Taints are the keys of startup taints that the
-	// autoscaler's flags list: see [Options].StartupTaints.
-	Startup time.Duration
-	Taints  []string
-	Pods    []*corev1.Pod
+	// autoscaler's flags list: see [Options].StartupTaints. GPULabel is the provider's label of nodes with a GPU.
+	Startup  time.Duration
+	Taints   []string
+	GPULabel string
+	Pods     []*corev1.Pod
 }
 
 // Settings are the options of a group: those of the provider, or the values of the autoscaler's flags when the provider
@@ -52,7 +53,7 @@ type Settings struct {
 	ZeroOrMax bool
 }
 
-func (n *NodeView) ready() bool { return readyNode(n.Node, n.Taints) }
+func (n *NodeView) ready() bool { return readyNode(n.Node, n.Taints, n.GPULabel) }
 
 // unready reports whether the node is not ready although it registered too long ago to be starting.
 func (n *NodeView) unready(now time.Time) bool {

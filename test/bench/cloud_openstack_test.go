@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
 // BenchmarkScaleOnOpenStack is BenchmarkScale on the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names. The
@@ -28,18 +29,15 @@ func named(b *testing.B) cloudUnderTest {
 	if file == "" || name == "" {
 		b.Fatal("set OS_CLIENT_CONFIG_FILE to a clouds.yaml and OS_CLOUD to the cloud in it that the benchmark may use; on Debian 12 test/openstack/real/up.sh makes one")
 	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		b.Fatal(err)
-	}
 	g := cloudUnderTest{
 		flavor: setting("FLAVOR", "m1.small"), image: setting("IMAGE", "tiny"), network: setting("NETWORK", "demo-net"),
 		group: setting("SECURITY_GROUP", "demo-sg"), pool: setting("POOL", "public"),
 	}
-	if g.credentials, _, err = client.CredentialsFromClouds(raw, name); err != nil {
+	var err error
+	if g.credentials, err = settings.Read(settings.Source{CloudsYAML: file, Cloud: name}); err != nil {
 		b.Fatal(err)
 	}
-	if admin, _, err := client.CredentialsFromClouds(raw, "admin"); err == nil {
+	if admin, err := settings.Read(settings.Source{CloudsYAML: file, Cloud: "admin"}); err == nil {
 		g.limit = func(servers int) func() { return limitServers(b, g.credentials, admin, servers) }
 	}
 	return g

@@ -152,7 +152,7 @@ func (r *rig) running() (n int) {
 	var machines v1alpha1.MachineList
 	r.must(r.client.List(r.Context(), &machines))
 	var nodes corev1.NodeList
-	r.must(r.client.List(r.Context(), &nodes, client.HasLabels{v1alpha1.LabelOwnedBy}))
+	r.must(r.client.List(r.Context(), &nodes, client.HasLabels{v1alpha1.LabelManaged}))
 	open := map[string]bool{}
 	for i := range nodes.Items {
 		open[nodes.Items[i].Name] = !slices.ContainsFunc(nodes.Items[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint })

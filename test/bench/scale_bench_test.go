@@ -96,7 +96,7 @@ func (p *quickPlant) usable() (n int) {
 		return 0
 	}
 	var nodes corev1.NodeList
-	p.must(p.client.List(p.Context(), &nodes, client.HasLabels{v1alpha1.LabelOwnedBy}))
+	p.must(p.client.List(p.Context(), &nodes, client.HasLabels{v1alpha1.LabelManaged}))
 	for i := range nodes.Items {
 		if !slices.ContainsFunc(nodes.Items[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint }) {
 			n++
@@ -147,6 +147,7 @@ func (p *quickPlant) measure(kill bool) {
 	p.ReportMetric(costs.drover.Seconds()*1000/float64(n), "ms-drover-CPU/machine")
 	p.ReportMetric(float64(counts.all())/float64(n), "writes/machine")
 	p.ReportMetric(float64(counts["machines"])/float64(n), "machine-writes/machine")
+	p.ReportMetric(float64(requests.reads())/float64(n), "reads/machine")
 	p.ReportMetric(0, "ns/op")
 }
 

@@ -33,6 +33,7 @@ const (
 //	longest-idle-s  the longest of these gaps
 //	calls           calls to the cloud per Machine (2.75 for a creation, one more with a floating IP; 2.15 for a deletion)
 //	writes          Kubernetes writes per Machine, without Events, leases and approvals (8 created, 5 deleted, 20 replaced)
+//	reads           GET and LIST requests to Kubernetes per Machine, without watches
 //	refused         writes per Machine that the API server refused (0)
 //	beyond-surge    the largest number of concurrent servers, minus replicas and surge (0)
 func BenchmarkScale(b *testing.B) {
@@ -227,6 +228,7 @@ func (r *rig) report(what string, n int, s span) {
 	r.Logf("%s: done after %.1f s; drover's requests to Kubernetes per Machine:\n%s", what, s.done.Sub(s.began).Seconds(), s.requests.table(n))
 	r.Logf("%s: drover's calls to the cloud per Machine:\n%s", what, s.calls.table(n))
 	r.ReportMetric(float64(s.requests.writes().all())/float64(n), what+"-writes")
+	r.ReportMetric(float64(s.requests.reads())/float64(n), what+"-reads")
 	r.ReportMetric(float64(s.requests.refused())/float64(n), what+"-refused")
 	r.ReportMetric(float64(len(s.calls))/float64(n), what+"-calls")
 }

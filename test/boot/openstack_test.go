@@ -19,7 +19,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 
-	openstackclient "github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 	"github.com/drover-project/drover/test/boot/guests"
 	"github.com/drover-project/drover/test/kubelet"
 	"github.com/drover-project/drover/test/openstack/member"
@@ -81,11 +81,7 @@ func TestANodeJoinsAndIsDeletedWithARealOpenStack(t *testing.T) {
 // signIn returns a session of the cloud's administrator.
 func signIn(t *testing.T, file string) *member.Session {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, _, err := openstackclient.CredentialsFromClouds(raw, administrator)
+	admin, err := settings.Read(settings.Source{CloudsYAML: file, Cloud: administrator})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,7 +220,7 @@ func (h *harness) isRunning(m *v1alpha1.Machine) (bool, error) {
 		return false, client.IgnoreNotFound(err)
 	}
 	started := !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint })
-	return started && n.Labels[v1alpha1.LabelOwnedBy] == string(m.UID), nil
+	return started && n.Annotations[v1alpha1.AnnotationOwnedBy] == string(m.UID), nil
 }
 
 // describe returns the state of the Machines, the cloud and the last calls, to be read when a run fails.

@@ -33,7 +33,7 @@ func TestMoreThanHalfOfAllRunsWithTheSameSeedMakeTheSameCallsSoThatFailuresCanBe
 	}
 }
 
-func TestEveryMachineHasOneServerAfterACrashOrALostLeaseAtAnyCall(t *testing.T) {
+func TestEveryMachineHasOneServerAfterACrashOrALossOfTheLeaseDuringACall(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })

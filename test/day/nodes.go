@@ -80,14 +80,15 @@ func (w *World) stepNodes(nodes []corev1.Node) {
 	}
 }
 
-// report sets the Ready condition of a Node, and replaces its taint unreachable with the given taints.
+// report sets the Ready condition of a Node, and replaces its taint unreachable with the given taints. It keeps the conditions of other programs.
 func (w *World) report(n *corev1.Node, status corev1.ConditionStatus, taints ...corev1.Taint) {
 	n = n.DeepCopy()
 	before := n.DeepCopy()
 	n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable }), taints...)
 	w.mayBeGone(w.Admin.Patch(w.ctx, n, client.MergeFrom(before)))
 	before = n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.Now()}}
+	others := slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	n.Status.Conditions = append(others, corev1.NodeCondition{Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.Now()})
 	w.mayBeGone(w.Admin.Status().Patch(w.ctx, n, client.MergeFrom(before)))
 }
 

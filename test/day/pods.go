@@ -18,12 +18,15 @@ import (
 // podCPU is what a pod requests, in thousandths of a CPU. Two pods fit on a Node.
 const podCPU = 1500
 
-// load is the number of pods, from the given hour of the day on. Two pods fit on a Node.
-var load = []struct{ hour, pods int }{{0, 6}, {6, 12}, {7, 18}, {8, 26}, {10, 32}, {12, 24}, {14, 32}, {17, 22}, {19, 30}, {20, 16}, {22, 6}, {24, 4}}
+// level is a number of pods, from the given hour of the day on.
+type level struct{ hour, pods int }
+
+// load is the number of pods of a day. Two pods fit on a Node.
+var load = []level{{0, 6}, {6, 12}, {7, 18}, {8, 26}, {10, 32}, {12, 24}, {14, 32}, {17, 22}, {19, 30}, {20, 16}, {22, 6}, {24, 4}}
 
 // wanted returns the number of pods wanted now.
 func (w *World) wanted() (n int) {
-	for _, l := range load {
+	for _, l := range w.load {
 		if w.time() >= time.Duration(l.hour)*time.Hour {
 			n = l.pods
 		}

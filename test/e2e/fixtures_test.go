@@ -118,16 +118,13 @@ func (w *foreign) permit(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: bootstrapRole},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: fixtures.ManagerGroup}},
 	}}
-	account, _, _ := strings.Cut(v1alpha1.DefaultServiceAccount, ":")
-	objects = append(objects, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: v1alpha1.RoleReferences},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.RoleReferences},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account, Name: account}},
-	})
 	for _, o := range objects {
 		if err := w.s.Client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if out, err := w.s.Cluster.Kubectl(t.Context(), "apply", "-f", manifests+"/operating-system-manager/references.yaml"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,12 +98,28 @@ func (r *roundTrip) apply(w *foreign) {
 	fixtures.WithManager(d)
 	r.must(unstructured.SetNestedField(d.Object, int64(3), "spec", "replicas"))
 	r.must(unstructured.SetNestedField(d.Object, openstack.MetaKubePool, "spec", "template", "spec", "providerSpec", "value", "cloudProviderSpec", "floatingIpPool"))
+	r.defaulted(d)
 	_, secrets := fixtures.ManagerSecrets(d, w.join)
 	for _, secret := range secrets {
 		r.must(r.s.Client.Create(r.Context(), secret))
 	}
 	r.manifest = d.DeepCopy()
 	r.must(r.s.Client.Create(r.Context(), d))
+}
+
+// defaulted changes a deployment's provider spec as machine-controller's webhook does.
+func (r *roundTrip) defaulted(d *unstructured.Unstructured) {
+	r.Helper()
+	path := []string{"spec", "template", "spec", "providerSpec", "value"}
+	value, _, err := unstructured.NestedMap(d.Object, path...)
+	r.must(err)
+	raw, err := json.Marshal(value)
+	r.must(err)
+	raw, err = machinecontroller.Defaulted(raw)
+	r.must(err)
+	value = nil
+	r.must(json.Unmarshal(raw, &value))
+	r.must(unstructured.SetNestedMap(d.Object, value, path...))
 }
 
 // login returns a client with the identity of a program's ServiceAccount in kube-system.

@@ -56,8 +56,8 @@ const cinderZone = "topology.cinder.csi.openstack.org/zone"
 // compare returns the differences between the node that joined and the template node that drover returned (CA-C99, C100, C101).
 func compare(told, real *corev1.Node) (differences []string) {
 	says := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
-	// Labels that describe a single node: its name, its owner and its host. A CSI driver would set the fourth label, but none runs here.
-	own := []string{corev1.LabelHostname, v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, cinderZone}
+	// A node's name is its own label. A CSI driver would set the second label, but none runs here.
+	own := []string{corev1.LabelHostname, cinderZone}
 	for key, value := range told.Labels {
 		if got, ok := real.Labels[key]; (!ok || got != value) && !slices.Contains(own, key) {
 			says("label %s: told %q, the node has %q", key, value, got)

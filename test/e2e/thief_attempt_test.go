@@ -20,6 +20,12 @@ const (
 	aKubelet attacker = "kubelet"
 	// aCloud is an author who runs a cloud of his own, at an endpoint that the operator has allowed unless the attempt says otherwise.
 	aCloud attacker = "cloud"
+	// aCustomer is another customer of the same OpenStack.
+	aCustomer attacker = "customer"
+	// aStranger is somebody on the pod network, without any credentials.
+	aStranger attacker = "stranger"
+	// aClient is a client with the autoscaler's certificate for gRPC.
+	aClient attacker = "client"
 )
 
 // stop is what must stop an attempt.
@@ -35,6 +41,8 @@ const (
 	validation stop = "validation"
 	// product means that drover itself stops the attempt: the API server stores the write, and drover ignores its content.
 	product stop = "drover"
+	// listeners means that one of drover's own servers refuses the requests.
+	listeners stop = "drover's listeners"
 )
 
 // attempt is one attack. Every attack is made twice: while the admission policies are in force, and after their
@@ -47,12 +55,16 @@ type attempt struct {
 	stop    stop
 	// target reports whether the attempt needs a Machine of the author's with a Node.
 	target bool
+	// older reports whether API servers before 1.31 admit the request. Then drover stops the attempt.
+	older bool
 	// slow reports whether the cloud of the attempt's Machines does not answer, or asks drover to wait. The test does
 	// not wait for these Machines.
 	slow bool
 	try  func(*world, attempt) error
 	// shows is a text that the conditions of the attempt's Machine must contain at the end. Empty means any text.
 	shows string
+	// after is called when drover has processed all attempts. It returns an error that says what the attempt has achieved. It may be nil.
+	after func(*world, attempt) error
 }
 
 // key returns a name for the objects of an attempt.
@@ -63,17 +75,25 @@ func (a attempt) key() string {
 
 // attempts returns the attempts of all attackers.
 func attempts() []attempt {
-	return slices.Concat(machineAttempts(), groupAttempts(), reachAttempts(), specAttempts(), nodeAttempts(), certificateAttempts(), cloudAttempts(), nodeClaimAttempts(), endpointAttempts())
+	return slices.Concat(machineAttempts(), groupAttempts(), reachAttempts(), specAttempts(), nodeAttempts(), certificateAttempts(), cloudAttempts(), nodeClaimAttempts(), endpointAttempts(),
+		labelAttempts(), lureAttempts(), sizeAttempts(), reportAttempts(), answerAttempts(), customerAttempts(), floodAttempts(), strangerAttempts(), clientAttempts())
 }
 
 // wrong describes how the API server's answer to an attempt differs from the expected one. It is empty when the answer
 // is as expected.
 func (a attempt) wrong(err error, guarded bool) string {
 	switch {
+	case a.stop == listeners:
+		if err != nil {
+			return err.Error()
+		}
+		return ""
 	case a.stop == product, a.stop == policies && !guarded:
 		if err != nil {
 			return fmt.Sprintf("the API server refused it, so nothing was tried of drover: %v", err)
 		}
+		return ""
+	case err == nil && a.older:
 		return ""
 	case err == nil:
 		return "the API server admitted it"

@@ -196,8 +196,6 @@ func (b *bystanders) lookAtNodes(ctx context.Context, w *world, out map[string]s
 		if slices.ContainsFunc(slices.Collect(maps.Values(w.made)), func(m *v1alpha1.Machine) bool { return m.Name == n.Name }) {
 			continue
 		}
-		// The host label is ignored, because drover adds it when it learns the host of a server.
-		delete(n.Labels, v1alpha1.LabelPhysicalHost)
 		out["Node "+n.Name] = fmt.Sprint(n.UID, n.DeletionTimestamp, n.Spec.ProviderID, n.Spec.Unschedulable, taints, n.Labels)
 	}
 	return nil

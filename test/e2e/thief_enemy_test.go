@@ -156,6 +156,7 @@ func (e *enemy) misbehaving(behaviour string) http.HandlerFunc {
 	kind, _, _ := strings.Cut(behaviour, "-")
 	answer, ok := map[string]http.HandlerFunc{
 		"hangs": e.hang, "huge": huge, "redirects": e.redirect, "later": later, "garbage": garbage, "storm": storm,
+		"beyond": beyond, "bomb": bomb, "drips": e.drip, "mirrored": mirrored, "wordy": wordy, "headers": headers,
 	}[kind]
 	if !ok {
 		answer = func(w http.ResponseWriter, r *http.Request) { e.lieAbout(w, r, behaviour) }
@@ -217,6 +218,10 @@ func storm(w http.ResponseWriter, _ *http.Request) {
 
 // lieAbout forwards the request to the simulation, and changes what its answer says about servers.
 func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour string) {
+	if strings.HasPrefix(behaviour, "tagged") && strings.HasSuffix(r.URL.Path, "/servers/detail") {
+		tagged(w)
+		return
+	}
 	if strings.HasPrefix(behaviour, "endless") && strings.HasSuffix(r.URL.Path, "/servers/detail") {
 		_, _ = w.Write(e.endless(e.at(behaviour)))
 		return

@@ -163,8 +163,8 @@ func certificateAttempts() []attempt {
 		return func(w *world, a attempt) error { return w.ask(w.kubelet, a, what(w)) }
 	}
 	return []attempt{
-		{by: aKubelet, to: "get a client certificate of another Node", finding: "F-2", stop: rights, try: asks(func(w *world) wanted { return identity(w.victim.ServerName()) })},
-		{by: aKubelet, to: "get a client certificate of the control plane's Node", finding: "F-2", stop: rights, try: asks(func(*world) wanted { return identity(controlPlane) })},
+		{by: aKubelet, to: "get a client certificate of another Node", finding: "F-2", stop: rights, older: true, try: asks(func(w *world) wanted { return identity(w.victim.ServerName()) })},
+		{by: aKubelet, to: "get a client certificate of the control plane's Node", finding: "F-2", stop: rights, older: true, try: asks(func(*world) wanted { return identity(controlPlane) })},
 		{by: aKubelet, to: "get a client certificate of an administrator", finding: "F-2", stop: product, try: asks(func(w *world) wanted { return identity(w.node, "system:masters") })},
 		{by: aKubelet, to: "get a serving certificate for the name of the API server", finding: "F-2", stop: product,
 			try: asks(func(w *world) wanted { return serving(w.node, w.node, "kubernetes.default.svc") })},

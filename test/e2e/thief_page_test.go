@@ -43,7 +43,7 @@ func TestTheListOfAttempts(t *testing.T) {
 			t.Errorf("run make generate (-attempts +page):\n%s", diff)
 		}
 	})
-	t.Run("the tests attempt at least 40 different attacks (F-1, F-11)", func(t *testing.T) {
+	t.Run("the tests attempt at least 120 different attacks (F-1, F-11, F-91)", func(t *testing.T) {
 		seen := map[string]bool{}
 		for _, a := range attempts() {
 			if name := string(a.by) + a.to; seen[name] {
@@ -52,7 +52,7 @@ func TestTheListOfAttempts(t *testing.T) {
 				seen[name] = true
 			}
 		}
-		if len(seen) < 40 {
+		if len(seen) < 120 {
 			t.Errorf("there are %d", len(seen))
 		}
 	})

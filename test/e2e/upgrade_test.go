@@ -160,7 +160,7 @@ func (h herd) untouched(was kept, made int) {
 // again. stop ends the program and returns how often it wrote.
 func (h herd) olderWriter() (stop func() (writes int)) {
 	h.Helper()
-	config, err := h.s.Cluster.ConfigForUser(droverAccount, "system:serviceaccounts", "system:serviceaccounts:drover", "system:authenticated")
+	config, err := h.s.Cluster.ConfigForUser("a-client-of-an-older-version", "system:masters", "system:authenticated")
 	if err != nil {
 		h.Fatal(err)
 	}

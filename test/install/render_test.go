@@ -1,6 +1,7 @@
 package install
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,12 +44,25 @@ func TestTheChartsAndTheKustomizationsRenderTheSameObjects(t *testing.T) {
 			}
 		})
 	}
-	t.Run("with machineController.installed=true the chart renders the ClusterRoleBinding of deploy/machine-controller", func(t *testing.T) {
-		want := "ClusterRoleBinding drover:machine-status:machine-controller"
-		if _, has := byID(rendered(t, "--set=machineController.installed=true"))[want]; !has {
-			t.Errorf("there is no %s", want)
-		}
-	})
+	for name, tt := range map[string]struct{ value, file, want string }{
+		"with machineController.installed=true the chart renders the ClusterRoleBinding of deploy/machine-controller": {
+			"machineController.installed=true", "machine-controller/status.yaml", "ClusterRoleBinding drover:machine-status:machine-controller",
+		},
+		"with operatingSystemManager.installed=true the chart renders the RoleBinding of deploy/operating-system-manager (F-101)": {
+			"operatingSystemManager.installed=true", "operating-system-manager/references.yaml", "RoleBinding cloud-init-settings/drover:references",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := os.ReadFile("../../deploy/" + tt.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := decode(t, string(raw))[0].Object
+			if diff := cmp.Diff(want, byID(rendered(t, "--set="+tt.value))[tt.want]); diff != "" {
+				t.Errorf("%s (-manifest +chart):\n%s", tt.want, diff)
+			}
+		})
+	}
 }
 
 func TestDroverMayWriteSecretsOnlyWhenItMakesItsOwnCertificates(t *testing.T) {
@@ -95,6 +109,34 @@ func TestTheChartHasADisruptionBudgetForTheAutoscalersPods(t *testing.T) {
 	}
 }
 
+func TestEachDisruptionBudgetAllowsToEvictPodsThatAreNotReady(t *testing.T) {
+	for key, object := range byID(rendered(t, "--set=autoscaler.mode=separate")) {
+		if !strings.HasPrefix(key, "PodDisruptionBudget ") {
+			continue
+		}
+		t.Run(key+" lets a node be drained although a pod on it is not ready (F-149)", func(t *testing.T) {
+			if got, _, err := unstructured.NestedString(object.(map[string]any), "spec", "unhealthyPodEvictionPolicy"); err != nil || got != "AlwaysAllow" {
+				t.Errorf("unhealthyPodEvictionPolicy is %q, error %v", got, err)
+			}
+		})
+	}
+}
+
+func TestTheServiceNamesNoProtocolForTheTLSPort(t *testing.T) {
+	service, _ := byID(rendered(t))["Service drover/drover"].(map[string]any)
+	ports, _, err := unstructured.NestedSlice(service, "spec", "ports")
+	if err != nil || len(ports) != 2 {
+		t.Fatalf("the ports are %v, error %v", ports, err)
+	}
+	t.Run("no port has an appProtocol, because a service mesh would take the TLS of the port for plain gRPC (F-150)", func(t *testing.T) {
+		for _, p := range ports {
+			if protocol, has := p.(map[string]any)["appProtocol"]; has {
+				t.Errorf("a port has the appProtocol %v", protocol)
+			}
+		}
+	})
+}
+
 func TestKustomizationAndChartHaveTheSameDeploymentWithoutAConfiguredCloud(t *testing.T) {
 	shell := doccommands.NewShell(t, cluster.Kubeconfig)
 	shell.Run(t, "docs/install.md#mine")
@@ -109,6 +151,19 @@ func TestKustomizationAndChartHaveTheSameDeploymentWithoutAConfiguredCloud(t *te
 	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
 		t.Errorf("Deployment (-chart +kustomization):\n%s", diff)
 	}
+}
+
+func TestTheChartSetsVariablesOfDroversContainer(t *testing.T) {
+	t.Run("env and envFrom are drover's variables, for OS_* variables, proxies and KUBE_FEATURE_* (F-121)", func(t *testing.T) {
+		got := containerOf(t, rendered(t, "--set=cloud.secretName=", "--set=env[0].name=KUBE_FEATURE_WatchListClient", "--set-string=env[0].value=false",
+			"--set=envFrom[0].secretRef.name=openstack-variables"), "drover", "drover")
+		if len(got.Env) != 1 || got.Env[0].Name != "KUBE_FEATURE_WatchListClient" || got.Env[0].Value != "false" {
+			t.Errorf("env: %v", got.Env)
+		}
+		if len(got.EnvFrom) != 1 || got.EnvFrom[0].SecretRef == nil || got.EnvFrom[0].SecretRef.Name != "openstack-variables" {
+			t.Errorf("envFrom: %v", got.EnvFrom)
+		}
+	})
 }
 
 func TestHelmLintAcceptsTheCharts(t *testing.T) {
@@ -138,6 +193,7 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		{"an unknown value of tls.mode", []string{image[0], "--set=tls.mode=none"}, "mode"},
 		{"an unknown value of autoscaler.mode", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
 		{"a flag without its dashes in extraArgs", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
+		{"a variable without a name", []string{image[0], "--set=env[0].value=a"}, "env"},
 		{"replicas that are not a number", []string{image[0], "--set-string=replicas=two"}, "replicas"},
 		{"a cert-manager issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
 		{"certificates in two namespaces from a cert-manager Issuer, which serves only one namespace", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},

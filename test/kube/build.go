@@ -119,7 +119,7 @@ func (b build) run(ctx context.Context, log io.Writer) error {
 		return fmt.Errorf("creating the build's folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(part) }()
-	writeLine(log, "control plane %s: building it once into %s (seconds to 10 minutes, as much of it as Go's build cache lacks)", b.version, b.dir)
+	writeLine(log, "control plane %s: building it once into %s (seconds to 12 minutes, as much of it as Go's build cache lacks)", b.version, b.dir)
 	began := time.Now()
 	if err := b.compile(ctx, log, part); err != nil {
 		return err

@@ -21,6 +21,9 @@ var evictionResources = map[string]corev1.ResourceName{
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
+// hugePages are the resources for huge pages that a kubelet on amd64 reports. Their amount is 0 as a rule.
+var hugePages = []corev1.ResourceName{"hugepages-1Gi", "hugepages-2Mi"}
+
 // capacity adds the resources that the kubelet itself defines to the resources of the machine.
 func capacity(machine corev1.ResourceList, config *kubeletconfig.KubeletConfiguration) corev1.ResourceList {
 	pods := config.MaxPods
@@ -28,6 +31,11 @@ func capacity(machine corev1.ResourceList, config *kubeletconfig.KubeletConfigur
 		pods = defaultMaxPods
 	}
 	out := machine.DeepCopy()
+	for _, name := range hugePages {
+		if _, there := out[name]; !there {
+			out[name] = resource.MustParse("0")
+		}
+	}
 	out[corev1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)
 	return out
 }

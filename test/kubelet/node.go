@@ -88,7 +88,8 @@ func (n *node) fill(status *corev1.NodeStatus) {
 	status.Conditions = n.conditions(status.Conditions)
 }
 
-// conditions returns the current conditions of the node. The transition time of a condition changes only with its status.
+// conditions returns the current conditions of the node: the kubelet's own, and after them those of other programs as they are in old. The
+// transition time of a condition changes only with its status.
 func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 	now := metav1.NewTime(n.o.Clock.Now())
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
@@ -111,6 +112,12 @@ func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 		current[i].LastHeartbeatTime, current[i].LastTransitionTime = now, now
 		if was, ok := before[current[i].Type]; ok && was.Status == current[i].Status {
 			current[i].LastTransitionTime = was.LastTransitionTime
+		}
+		delete(before, current[i].Type)
+	}
+	for _, c := range old {
+		if _, foreign := before[c.Type]; foreign {
+			current = append(current, c)
 		}
 	}
 	return current

@@ -232,6 +232,7 @@ func (c *Controller) set(ctx context.Context, s *MachineSet, machines []*Machine
 	for range int(*s.Spec.Replicas) - len(own) {
 		m := &Machine{ObjectMeta: s.Spec.Template.ObjectMeta, Spec: s.Spec.Template.Spec}
 		m.Namespace, m.GenerateName = s.Namespace, s.Name+"-"
+		admitted(m)
 		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, kind("MachineSet"))}
 		if err := create(ctx, c.client, "Machine", m); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,32 @@ func (p *Past) Deployment(ctx context.Context, name string, replicas int, paused
 	d.Spec.RevisionHistoryLimit, d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds = ptr.To[int32](1), ptr.To[int32](600), ptr.To[int32](0)
 	made := &MachineDeployment{}
 	return made, p.made(ctx, "MachineDeployment", d, made)
+}
+
+// The annotations and the namespace of operating-system-manager, as far as drover reads them.
+const (
+	profileNote     = "k8c.io/operating-system-profile"
+	managerRevision = "k8c.io/machine-deployment-revision"
+	managerSettings = "cloud-init-settings"
+)
+
+// Manage sets the annotation of operating-system-manager on a deployment, and creates the Secret with the user data of its first revision.
+func (p *Past) Manage(ctx context.Context, d *MachineDeployment, userData string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerSettings}}
+	if err := p.client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", namespace.Name, err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: managerSettings, Name: d.Name + "-" + d.Namespace + "-bootstrap-config", Annotations: map[string]string{managerRevision: "1"},
+		},
+		StringData: map[string]string{"cloud-config": userData},
+	}
+	if err := p.client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("creating Secret %s: %w", secret.Name, err)
+	}
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, profileNote, "osp-ubuntu")
+	return update(ctx, p.client, d)
 }
 
 // made creates an object of a kind, and reads it back with its UID.
@@ -114,6 +141,7 @@ type Stage struct {
 func (p *Past) Machine(ctx context.Context, s *MachineSet, name string, stage Stage) (server string, err error) {
 	m := &Machine{ObjectMeta: *s.Spec.Template.DeepCopy(), Spec: s.Spec.Template.Spec}
 	m.Namespace, m.Name, m.Spec.Name = s.Namespace, name, name
+	admitted(m)
 	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, kind("MachineSet"))}
 	m.Finalizers = []string{serverFinalizer, nodeFinalizer}
 	if stage.Noted {

@@ -35,7 +35,7 @@ func (c *Controller) machine(ctx context.Context, m *Machine, sets []*MachineSet
 	if err := c.client.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node); err != nil {
 		return err
 	}
-	if ready(node) && !slices.ContainsFunc(m.Status.Conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady }) {
+	if ready(node) && !slices.ContainsFunc(m.Status.Conditions, isReady) {
 		m.Status.Conditions = append(m.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
 		return update(ctx, c.client, m)
 	}
@@ -46,10 +46,12 @@ func (c *Controller) machine(ctx context.Context, m *Machine, sets []*MachineSet
 	return nil
 }
 
-func ready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+func ready(node *corev1.Node) bool { return slices.ContainsFunc(node.Status.Conditions, isReady) }
+
+// isReady reports whether a condition is Ready and True. While a Machine has no such condition, machine-controller appends one, even when
+// the Machine has a condition Ready with another status. It never changes or removes a condition.
+func isReady(c corev1.NodeCondition) bool {
+	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
 // ensure creates the server of a Machine, or looks for its Node.
@@ -102,7 +104,7 @@ func (c *Controller) create(ctx context.Context, m *Machine, cloud *cloud, sets 
 	}
 	secret := &corev1.Secret{}
 	name := metav1.GetControllerOf(sets[owner]).Name + "-" + m.Namespace + "-bootstrap-config"
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: "cloud-init-settings", Name: name}, secret); err != nil {
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: managerSettings, Name: name}, secret); err != nil {
 		return err
 	}
 	if cloud.spec.FloatingIPPool != "" && !slices.Contains(m.Finalizers, addressKey) {

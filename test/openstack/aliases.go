@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"github.com/drover-project/drover/test/openstack/internal/api"
 	"github.com/drover-project/drover/test/openstack/internal/gate"
 	"github.com/drover-project/drover/test/openstack/internal/glance"
 	"github.com/drover-project/drover/test/openstack/internal/inventory"
@@ -38,6 +39,17 @@ type (
 	User = keystone.User
 	// AppCredential is an application credential of a user for a project. User and Project are names.
 	AppCredential = keystone.AppCredential
+	// AccessRule permits calls of one method to one path for an application credential.
+	AccessRule = keystone.AccessRule
+	// ErrorForm is a form in which the compute and volume services of a cloud write errors.
+	ErrorForm = api.ErrorForm
+)
+
+// The forms of errors. Only the first is OpenStack's own.
+const (
+	OpenStackErrors = api.OpenStackErrors
+	ErrorWithCode   = api.ErrorWithCode
+	ErrorMsgAndCode = api.ErrorMsgAndCode
 )
 
 // None is the quota that allows no resource of a kind.
@@ -46,3 +58,9 @@ const None = quotas.None
 // ProxyPage returns a fault that answers a call as a proxy in front of OpenStack would: with a page of the proxy's own and the
 // given status. The call is not carried out.
 func ProxyPage(call string, status int) Fault { return gate.ProxyPage(call, status) }
+
+// VersionDocument returns a fault that answers a request for Nova's version document, which lists the supported microversions, with
+// something else. All other calls of Nova work. This happens behind gateways that only know the paths below the document.
+func VersionDocument(status int, body string) Fault {
+	return Fault{Service: api.ServiceCompute, Call: "GET /v2.1", Status: status, Body: body}
+}

@@ -62,6 +62,16 @@ type Config struct {
 	ComputeMicroversion string
 	// UnversionedCompute leaves the version out of the compute URLs in the catalog, as some installations do.
 	UnversionedCompute bool
+	// UnifiedLimits makes Nova refuse requests beyond a quota with the texts of its unified limits, which are in Keystone.
+	UnifiedLimits bool
+	// FailedBuildsLeaveVolumes makes the volumes of a server in ERROR outlive the server, even those that Nova deletes with a server.
+	// This happens when Cinder does not delete them when Nova asks: Nova only logs that.
+	FailedBuildsLeaveVolumes bool
+	// ErrorForm is the form of errors of the compute and volume services. Only vendors' clouds have another one than OpenStackErrors,
+	// so no real OpenStack can confirm the other forms.
+	ErrorForm ErrorForm
+	// ClockAhead is how far the cloud's clock is ahead of Clock: in Date headers, and in all times of resources and tokens.
+	ClockAhead time.Duration
 	// RateLimits holds the limit of each service ("identity", "compute", "network", "image", "volume").
 	RateLimits map[string]RateLimit
 	// Random is the source of IDs, which are read from it one after another. nil means crypto/rand. Random must not fail.
@@ -98,17 +108,18 @@ type Cloud struct {
 // New creates a cloud. The cloud does not listen yet: see Start, Handler and RoundTripper.
 func New(cfg Config) *Cloud {
 	cfg.setDefaults()
-	k := kernel.New(cfg.Clock, cfg.Random)
+	k := kernel.New(shifted{cfg.Clock, cfg.ClockAhead}, cfg.Random)
 	c := &Cloud{cfg: cfg, kernel: k, quotas: quotas.New(cfg.Quota), rates: gate.NewRates(cfg.Clock, cfg.RateLimits), paces: gate.NewPaces(cfg.Paces)}
+	c.quotas.Unified = cfg.UnifiedLimits
 	c.newest, _ = api.ParseMicroversion(cfg.ComputeMicroversion)
 	c.identity = keystone.New(k, keystone.Config{Regions: cfg.Regions, TokenTTL: cfg.TokenTTL, UnversionedCompute: cfg.UnversionedCompute})
-	c.images = glance.New(k)
+	c.images = glance.New(k, c.identity)
 	c.volumes = cinder.New(k, c.quotas, c.images)
 	c.network = neutron.New(k, c.quotas, c.identity)
 	c.inventory = inventory.New(k, c.quotas)
 	c.compute = nova.New(k, nova.Neighbours{Quotas: c.quotas, Inventory: c.inventory, Network: c.network, Ports: c.network, Volumes: c.volumes, Images: c.images, Projects: c.identity}, nova.Config{
 		BootTime: cfg.BootTime, ScheduleTime: *cfg.ScheduleTime, ClaimTime: cfg.ClaimTime, NetworkTime: cfg.NetworkTime, DeleteTime: cfg.DeleteTime, PowerTime: cfg.PowerTime,
-		FaultsInLists: cfg.FaultsInLists, FirstOfTwoFails: cfg.FirstOfTwoFails, BaseURL: c.baseURL,
+		FaultsInLists: cfg.FaultsInLists, FirstOfTwoFails: cfg.FirstOfTwoFails, FailedBuildsLeaveVolumes: cfg.FailedBuildsLeaveVolumes, BaseURL: c.baseURL,
 	})
 	c.network.OnAddressesChanged(c.compute.AddressesChanged)
 	c.router = api.NewRouter(c.versionRoutes, c.identity.Routes, c.compute.Routes, c.inventory.Routes, c.network.Routes, c.images.Routes, c.volumes.Routes)
@@ -120,6 +131,18 @@ func New(cfg Config) *Cloud {
 	}
 	return c
 }
+
+// shifted is a clock that is ahead of another one.
+type shifted struct {
+	clock.WithTicker
+	ahead time.Duration
+}
+
+// Now returns the cloud's time, which is ahead of the clock that the test uses.
+func (s shifted) Now() time.Time { return s.WithTicker.Now().Add(s.ahead) }
+
+// Since returns the time that has passed since t, a time on the shifted clock.
+func (s shifted) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
 // setDefaults sets the defaults of empty fields.
 func (cfg *Config) setDefaults() {

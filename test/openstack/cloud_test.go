@@ -50,12 +50,12 @@ func start(t *testing.T, cfg openstack.Config) *openstack.Cloud {
 }
 
 // login signs in by password. A nil transport means TCP.
-func login(t *testing.T, cloud *openstack.Cloud, transport http.RoundTripper) clients {
+func login(t testing.TB, cloud *openstack.Cloud, transport http.RoundTripper) clients {
 	t.Helper()
 	return loginAs(t, password(cloud), transport)
 }
 
-func loginAs(t *testing.T, o gophercloud.AuthOptions, transport http.RoundTripper) clients {
+func loginAs(t testing.TB, o gophercloud.AuthOptions, transport http.RoundTripper) clients {
 	t.Helper()
 	p, err := gopher.NewClient(o.IdentityEndpoint)
 	if err != nil {
@@ -81,7 +81,7 @@ func loginAs(t *testing.T, o gophercloud.AuthOptions, transport http.RoundTrippe
 	return out
 }
 
-func (c clients) known(t *testing.T) known {
+func (c clients) known(t testing.TB) known {
 	t.Helper()
 	var out known
 	for _, f := range extract(t, flavors.ListDetail(c.compute, nil).AllPages, flavors.ExtractFlavors) {
@@ -95,7 +95,7 @@ func (c clients) known(t *testing.T) known {
 }
 
 // extract returns the items on all pages of a list.
-func extract[P, T any](t *testing.T, pages func(context.Context) (P, error), read func(P) ([]T, error)) []T {
+func extract[P, T any](t testing.TB, pages func(context.Context) (P, error), read func(P) ([]T, error)) []T {
 	t.Helper()
 	p, err := pages(t.Context())
 	if err != nil {
@@ -132,7 +132,7 @@ func (k known) server(name, portID string) servers.CreateOpts {
 	return o
 }
 
-func (c clients) boot(t *testing.T, o servers.CreateOptsBuilder, hints servers.SchedulerHintOptsBuilder) *servers.Server {
+func (c clients) boot(t testing.TB, o servers.CreateOptsBuilder, hints servers.SchedulerHintOptsBuilder) *servers.Server {
 	t.Helper()
 	s, err := servers.Create(t.Context(), c.compute, o, hints).Extract()
 	if err != nil {

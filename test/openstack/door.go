@@ -131,7 +131,7 @@ func (c *Cloud) carryOut(ctx context.Context, in callInHand) (api.Answer, error)
 	if in.fault.Drop {
 		return api.Answer{Status: out.Status}, kernel.ErrDropped
 	}
-	return in.q.Finish(out), nil
+	return in.q.Finish(out.In(c.cfg.ErrorForm, in.route.Service)), nil
 }
 
 func (c *Cloud) dispatch(in callInHand) api.Reply {

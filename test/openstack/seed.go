@@ -73,6 +73,13 @@ func (c *Cloud) AddImage(i Image) (id string) {
 // RemoveImage removes an image.
 func (c *Cloud) RemoveImage(id string) { c.kernel.Hold(func() { c.images.RemoveImage(id) }) }
 
+// ReplaceImage removes an image, and adds one that differs only in its ID, as an operator does who uploads a newer build under the same
+// name. It returns the ID of the new image; empty when there is no image with the ID.
+func (c *Cloud) ReplaceImage(id string) (next string) {
+	c.kernel.Hold(func() { next = c.images.ReplaceImage(id) })
+	return next
+}
+
 // AddNetwork adds a network without subnets and returns its ID.
 func (c *Cloud) AddNetwork(n Network) (id string) {
 	c.kernel.Hold(func() { id = c.network.AddNetwork(n) })

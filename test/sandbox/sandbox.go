@@ -85,6 +85,7 @@ func Start(ctx context.Context, o Options) (*Sandbox, error) {
 
 func (s *Sandbox) bringUp(ctx context.Context) error {
 	began := time.Now()
+	say(s.options.Log, "autoscaler: %s", s.AutoscalerName())
 	if err := s.build(ctx); err != nil {
 		return err
 	}
@@ -269,6 +270,12 @@ func (s *Sandbox) processes() []*process {
 
 // MetricsAddress returns the address at which drover serves its metrics and debug pages.
 func (s *Sandbox) MetricsAddress() string { return s.options.MetricsAddress }
+
+// HealthAddress returns the address at which drover answers whether it is ready.
+func (s *Sandbox) HealthAddress() string { return s.options.HealthAddress }
+
+// GRPCAddress returns the address at which drover answers the autoscaler.
+func (s *Sandbox) GRPCAddress() string { return s.options.GRPCAddress }
 
 // LogFile returns the path of the log of drover or of the autoscaler.
 func (s *Sandbox) LogFile(name string) string { return filepath.Join(s.Dir, name+".log") }

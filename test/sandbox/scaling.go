@@ -35,15 +35,15 @@ func FindAutoscaler() (string, error) {
 	return path, nil
 }
 
-// AutoscalerName returns the name of the running autoscaler.
+// AutoscalerName returns what plays the autoscaler.
 func (s *Sandbox) AutoscalerName() string {
 	switch {
-	case s.options.NoAutoscaler:
+	case s.options.NoAutoscaler, s.options.NoDrover:
 		return "none"
 	case s.options.Autoscaler != "":
 		return s.options.Autoscaler
 	}
-	return "a stand-in for cluster-autoscaler"
+	return "a stand-in for cluster-autoscaler (CLUSTER_AUTOSCALER=FILE runs a real one)"
 }
 
 // Dial connects to drover as the autoscaler does.

@@ -29,10 +29,9 @@ const (
 )
 
 // cluster adds to the report what an operator should know about the cluster itself.
-func (o *Options) cluster(ctx context.Context, report *adoption.Report, all *objects) {
+func (o *Options) cluster(ctx context.Context, report *adoption.Report) {
 	for subject, find := range map[string]func(context.Context) ([]adoption.Finding, error){
-		aboutLease: o.lease, aboutWebhook: o.webhooks, aboutKinds: o.kinds, aboutGuards: o.guards,
-		aboutRights: func(ctx context.Context) ([]adoption.Finding, error) { return o.rights(ctx, all) },
+		aboutLease: o.lease, aboutWebhook: o.webhooks, aboutKinds: o.kinds, aboutGuards: o.guards, aboutRights: o.rights,
 	} {
 		found, err := find(ctx)
 		if err != nil {

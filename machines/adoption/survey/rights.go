@@ -3,7 +3,6 @@ package survey
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -17,9 +16,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// rights reports which rights of the shipped roles drover's account lacks. It also reports the namespaces with Machines in which drover
-// may not read the Secrets that the Machines refer to.
-func (o *Options) rights(ctx context.Context, all *objects) ([]adoption.Finding, error) {
+// rights reports which rights of the shipped roles drover's account lacks. It also reports each namespace with a Secret or ConfigMap that
+// drover needs for a Machine, now or for the next Machine of a group, and may not read.
+func (o *Options) rights(ctx context.Context) ([]adoption.Finding, error) {
 	missing, asked, err := missingRights(ctx, o.Client, o.Account, o.Roles)
 	if err != nil {
 		return nil, err
@@ -36,34 +35,30 @@ func (o *Options) rights(ctx context.Context, all *objects) ([]adoption.Finding,
 			Remedy: "kubectl apply --server-side -k deploy",
 		})
 	}
-	unread, err := o.unreadable(ctx, all)
-	for _, namespace := range unread {
+	named := map[string]bool{}
+	for _, n := range o.Reads.needs() {
+		if named[n.namespace] || len(missing) > 0 && o.ships(n.namespace) {
+			continue
+		}
+		may, err := allowed(ctx, o.Client, o.Account, authorizationv1.ResourceAttributes{Namespace: n.namespace, Verb: "get", Resource: n.resource, Name: n.name})
+		if err != nil {
+			return found, err
+		}
+		if may {
+			continue
+		}
+		named[n.namespace] = true
 		found = append(found, adoption.Finding{
-			Subject: aboutRights, Message: fmt.Sprintf("%s may not read the Secrets of namespace %s, which has Machines", o.Account, namespace),
-			Remedy: fmt.Sprintf("if its Machines refer to Secrets or ConfigMaps there: kubectl -n %s create rolebinding %s --clusterrole=%s --serviceaccount=%s",
-				namespace, v1alpha1.RoleReferences, v1alpha1.RoleReferences, v1alpha1.DefaultServiceAccount),
+			Subject: aboutRights, Message: fmt.Sprintf("%s may not get %s %s/%s, which %s needs", o.Account, n.resource, n.namespace, n.name, n.user),
+			Remedy: v1alpha1.BindReferences(strings.TrimPrefix(o.Account, "system:serviceaccount:"), n.namespace),
 		})
 	}
-	return found, err
+	return found, nil
 }
 
-// unreadable returns the namespaces with Machines whose Secrets drover may not read.
-func (o *Options) unreadable(ctx context.Context, all *objects) ([]string, error) {
-	namespaces := map[string]bool{}
-	for i := range all.machines.Items {
-		namespaces[all.machines.Items[i].Namespace] = true
-	}
-	var out []string
-	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		may, err := allowed(ctx, o.Client, o.Account, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
-		if err != nil {
-			return out, err
-		}
-		if !may {
-			out = append(out, namespace)
-		}
-	}
-	return out, nil
+// ships reports whether the shipped roles give rights in a namespace.
+func (o *Options) ships(namespace string) bool {
+	return slices.ContainsFunc(o.Roles, func(r *unstructured.Unstructured) bool { return r.GetNamespace() == namespace })
 }
 
 // missingRights returns which of the rights in the given roles an account lacks, and how many rights the roles have. It skips a ClusterRole

@@ -36,11 +36,14 @@ type Options struct {
 	// Forecaster and Inventory are those of observe mode, which writes nothing.
 	Forecaster Forecaster
 	Inventory  cloud.Inventory
-	Clock      clock.PassiveClock
+	// Names looks up the names in a template's provider spec as the creation of a server does, and returns the error with which the
+	// creation would fail.
+	Names func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) error
+	// Reads notes what Forecaster and Names read.
+	Reads *Reads
+	Clock clock.PassiveClock
 	// Patience limits how long the survey waits for the clouds to list their servers.
 	Patience time.Duration
-	// Deletes reports whether the orphan collector is configured to delete what it finds.
-	Deletes bool
 	// Lease is the lease of machine-controller; empty means that drover does not acquire it. Holder is the identity under which drover
 	// holds the lease.
 	Lease  types.NamespacedName
@@ -70,18 +73,23 @@ func Run(ctx context.Context, o Options) (*adoption.Report, error) {
 		}
 	}
 	report := &adoption.Report{}
-	o.groups(report, &all)
+	groups := o.groups(report, &all)
 	if err := o.machines(ctx, report, &all); err != nil {
 		return nil, err
 	}
+	if err := o.nextMachines(ctx, report, groups); err != nil {
+		return nil, err
+	}
+	o.Reads.begin("")
 	o.orphans(ctx, report, &all)
-	o.cluster(ctx, report, &all)
+	o.cluster(ctx, report)
 	report.Sort()
 	return report, nil
 }
 
-// groups reports the deployments and sets.
-func (o *Options) groups(report *adoption.Report, all *objects) {
+// groups reports the deployments and sets. It returns the deployments, and the sets without a deployment, for which drover would make
+// Machines.
+func (o *Options) groups(report *adoption.Report, all *objects) (groups []group) {
 	now := o.Clock.Now()
 	machines := map[types.UID][]*v1alpha1.Machine{}
 	for i := range all.machines.Items {
@@ -97,26 +105,60 @@ func (o *Options) groups(report *adoption.Report, all *objects) {
 			sets[ref.UID] = append(sets[ref.UID], rollout.SetState{Set: s, Machines: machines[s.UID]})
 		}
 		report.Entries = append(report.Entries, adoption.OfSet(s, machines[s.UID], now))
+		if metav1.GetControllerOf(s) == nil && makes(report) {
+			groups = append(groups, group{len(report.Entries) - 1, s.Namespace + "/" + s.Name, &s.Spec.Template, adoption.NextMachine(s, &s.Spec.Template)})
+		}
 	}
 	for i := range all.deployments.Items {
 		d := &all.deployments.Items[i]
 		// A deployment with unreadable bounds counts as one without bounds, so the group keeps its size.
 		bounds, _ := v1alpha1.ParseBounds(d.Annotations)
 		report.Entries = append(report.Entries, adoption.OfDeployment(rollout.Snapshot{Deployment: d, Bounds: bounds, Sets: sets[d.UID], Now: now}))
+		if s := adoption.NewestSet(sets[d.UID]); s != nil && makes(report) {
+			groups = append(groups, group{len(report.Entries) - 1, d.Namespace + "/" + d.Name, &d.Spec.Template, adoption.NextMachine(s, &d.Spec.Template)})
+		}
 	}
+	return groups
+}
+
+// makes reports whether drover would make Machines of the group in the report's last entry, now or later.
+func makes(report *adoption.Report) bool {
+	switch report.Entries[len(report.Entries)-1].Outcome {
+	case adoption.Kept, adoption.Made, adoption.Rolled, adoption.Waits:
+		return true
+	}
+	return false
 }
 
 // machines reports the Machines, once the clouds have listed their servers.
 func (o *Options) machines(ctx context.Context, report *adoption.Report, all *objects) error {
-	forecasts := make([]machine.Forecast, len(all.machines.Items))
+	machines := make([]*v1alpha1.Machine, len(all.machines.Items))
+	for i := range all.machines.Items {
+		machines[i] = &all.machines.Items[i]
+	}
+	forecasts, err := o.forecasts(ctx, report, machines)
+	if err != nil {
+		return err
+	}
+	for i, m := range machines {
+		report.Entries = append(report.Entries, adoption.OfMachine(m, forecasts[i]))
+	}
+	return nil
+}
+
+// forecasts returns the forecast for each Machine, once the clouds have listed their servers. When a cloud has not listed them in time, it
+// says so in the report.
+func (o *Options) forecasts(ctx context.Context, report *adoption.Report, machines []*v1alpha1.Machine) ([]machine.Forecast, error) {
+	forecasts := make([]machine.Forecast, len(machines))
 	var failed error
 	look := func(ctx context.Context) (bool, error) {
 		settled := true
-		for i := range all.machines.Items {
+		for i, m := range machines {
 			if forecasts[i].Step != "" && !pending(forecasts[i]) {
 				continue
 			}
-			if forecasts[i], failed = o.Forecaster.Of(ctx, &all.machines.Items[i]); failed != nil {
+			o.Reads.begin(userOf(m))
+			if forecasts[i], failed = o.Forecaster.Of(ctx, m); failed != nil {
 				return false, failed
 			}
 			settled = settled && !pending(forecasts[i])
@@ -126,16 +168,13 @@ func (o *Options) machines(ctx context.Context, report *adoption.Report, all *ob
 	err := wait.PollUntilContextTimeout(ctx, askEvery, o.Patience, true, look)
 	switch {
 	case failed != nil:
-		return failed
+		return nil, failed
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return nil, ctx.Err()
 	case err != nil:
 		report.Incomplete = append(report.Incomplete, fmt.Sprintf("the servers of some Machines: a cloud has not listed them within %s", o.Patience))
 	}
-	for i := range all.machines.Items {
-		report.Entries = append(report.Entries, adoption.OfMachine(&all.machines.Items[i], forecasts[i]))
-	}
-	return nil
+	return forecasts, nil
 }
 
 // pending reports whether a forecast may change because the cloud has not listed its servers yet.
@@ -160,7 +199,7 @@ func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *obj
 			continue
 		}
 		for _, r := range project.Resources {
-			if e, ok := adoption.OfResource(r, living[r.Machine], o.Deletes && project.Held == ""); ok {
+			if e, ok := adoption.OfResource(r, living[r.Machine]); ok {
 				report.Entries = append(report.Entries, e)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 type Bounds struct {
 	// Min and Max are the smallest and the largest number of Machines. They are valid only when Listed is true.
 	Min, Max int32
+	// Empty reports whether an annotation sets a maximum of 0.
+	Empty bool
 	// Listed reports whether the object is a node group: it has a maximum of at least 1.
 	Listed bool
 	// MinMissing reports whether no annotation sets a minimum. Min is 0 then, and the caller should warn about it.
@@ -40,7 +42,7 @@ func ParseBounds(annotations map[string]string) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	bounds := Bounds{Max: min(upper, MaxReplicas), Listed: upper >= 1, MaxLowered: upper > MaxReplicas}
+	bounds := Bounds{Max: min(upper, MaxReplicas), Empty: upper == 0, Listed: upper >= 1, MaxLowered: upper > MaxReplicas}
 	minKey, minValue, given := firstOf(annotations, AnnotationsMinSize)
 	if !given {
 		bounds.MinMissing = true

@@ -20,7 +20,7 @@ func TestParseBoundsReadsTheSizeAnnotations(t *testing.T) {
 		"a missing minimum counts as 0 and is reported as missing (MC-69)":                                     {map[string]string{maxKey: "3"}, Bounds{Max: 3, Listed: true, MinMissing: true}, nil},
 		"the minimum and the maximum are read from their annotations":                                          {map[string]string{minKey: "1", maxKey: "3"}, Bounds{Min: 1, Max: 3, Listed: true}, nil},
 		"a minimum that equals the maximum is accepted":                                                        {map[string]string{minKey: "3", maxKey: "3"}, Bounds{Min: 3, Max: 3, Listed: true}, nil},
-		"an object with a maximum of 0 is not a node group":                                                    {map[string]string{minKey: "0", maxKey: "0"}, Bounds{}, nil},
+		"an object with a maximum of 0 is not a node group":                                                    {map[string]string{minKey: "0", maxKey: "0"}, Bounds{Empty: true}, nil},
 		"the older annotation keys cluster-autoscaler/min-size and max-size are read":                          {map[string]string{"cluster-autoscaler/min-size": "2", "cluster-autoscaler/max-size": "4"}, Bounds{Min: 2, Max: 4, Listed: true}, nil},
 		"Cluster API's annotation keys take precedence over cluster-autoscaler/min-size and max-size":          {map[string]string{maxKey: "3", "cluster-autoscaler/max-size": "4", minKey: "1"}, Bounds{Min: 1, Max: 3, Listed: true}, nil},
 		"a maximum that is text is an error that names the annotation and its value":                           {map[string]string{maxKey: "many"}, Bounds{}, []string{maxKey, `"many"`}},

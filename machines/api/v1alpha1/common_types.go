@@ -158,7 +158,7 @@ const MaxRemovals = 2000
 
 // HealthReplacement records a Machine that drover deletes because it is unhealthy, so that its set creates another one. The record counts
 // towards the limit of simultaneous replacements until the Machine is gone and its successor is Ready, or until the successor has had
-// enough time to become Ready.
+// enough time to become Ready. It stays until the next replacement, and for at least an hour.
 type HealthReplacement struct {
 	// Name is the Machine's name.
 	// +kubebuilder:validation:MinLength=1
@@ -173,6 +173,11 @@ type HealthReplacement struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
+	// Attempt is greater than 1 when the Machine was created after an earlier replacement in its group that is still recorded, which
+	// therefore did not help. The next replacement of such a Machine waits longer each time. Empty counts as 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Attempt int32 `json:"attempt,omitempty"`
 }
 
 // MaxHealthReplacements limits the length of status.healthReplacements of sets and deployments.

@@ -71,6 +71,12 @@ func Spelling(key string, known []string) string {
 	return known[i]
 }
 
+// IsUnset reports whether a JSON value asks for nothing: null, false, or an empty text, object or list. Programs such as
+// machine-controller's webhook write such values into fields that nobody has set.
+func IsUnset(value json.RawMessage) bool {
+	return slices.Contains([]string{"null", "false", `""`, "{}", "[]"}, string(value))
+}
+
 // Nearest returns the known names that are similar to name, the most similar first, without duplicates. The parameter most limits their
 // number. A name is similar when at most a third of its letters differ, regardless of case.
 func Nearest(name string, known []string, most int) []string {

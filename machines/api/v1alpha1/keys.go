@@ -12,6 +12,9 @@ const (
 	// FinalizerFloatingIP, on a Machine, means that a floating IP that was created for the Machine may exist. On Machines that
 	// machine-controller created, the annotation of the same name holds the ID of the floating IP.
 	FinalizerFloatingIP = "kubermatic.io/release-openstack-floating-ip"
+	// MachineControllerPrefix begins the finalizers that machine-controller puts on Machines for single operating systems or clouds. drover
+	// removes them at the end of a Machine's deletion.
+	MachineControllerPrefix = "kubermatic.io/"
 	// FinalizerInUse, on a MachineClass and on the Secrets that the class names, means that a deployment, a set or a Machine uses the
 	// class.
 	FinalizerInUse = Prefix + "in-use"
@@ -27,7 +30,7 @@ const (
 	// AnnotationInitializers, on a Machine, with a non-empty value: drover does not create a server for the Machine yet.
 	AnnotationInitializers = "machine-controller.kubermatic.io/initializers"
 	// LabelController, on a Machine, is the name of the program that manages the Machine. drover manages Machines whose label equals its own
-	// name (--name); by default, these are the Machines without the label.
+	// name (--name); by default, these are the Machines without the label. The label has no effect on sets and deployments.
 	LabelController = "machine.k8s.io/controller"
 	// AnnotationBypassImmutable, on a Machine, with the value "true": the admission policy allows changes of the Machine's spec.
 	AnnotationBypassImmutable = "kubermatic.io/bypass-no-spec-mutation-requirement"
@@ -93,7 +96,7 @@ const (
 // GuardedAnnotations lists annotations of a Machine, or of a template, that may be set only by drover and by users who may update
 // machines/status in that namespace. The policies drover-guard-machines and drover-guard-groups enforce this. drover must not rely on any
 // of these annotations while the policies are not in force (package machines/guard).
-var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAdopt, AnnotationReleasedBy}
+var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAdopt}
 
 // Annotations with the minimum and the maximum size of a node group, as whole numbers. The first key of each list that an object has is
 // used. A deployment without a maximum is not a node group.
@@ -112,8 +115,9 @@ var (
 
 // Annotations of a node group for the autoscaler.
 const (
-	// AnnotationCapacity is the prefix of the annotations that describe a group's nodes, in place of the values of the flavor: cpu, memory,
-	// ephemeral-disk, maxPods, gpu-type, gpu-count, labels, taints. The names are those of the autoscaler's Cluster API provider.
+	// AnnotationCapacity is the prefix of the annotations that describe a group's nodes, in place of the values of the flavor and at most
+	// these: cpu, memory, ephemeral-disk, maxPods, gpu-type, gpu-count, labels, taints. The names are those of the autoscaler's Cluster
+	// API provider.
 	AnnotationCapacity = "capacity.cluster-autoscaler.kubernetes.io/"
 	// AnnotationOptions and AnnotationOptionsCAPI are the prefixes of the annotations that override flags of the autoscaler for one group:
 	// scaledownutilizationthreshold, scaledowngpuutilizationthreshold, scaledownunneededtime, scaledownunreadytime, maxnodeprovisiontime,
@@ -134,12 +138,23 @@ const (
 	Frozen = "True"
 	// LabelTemplateHash, on sets and Machines, distinguishes the sets of a deployment.
 	LabelTemplateHash = "machine-template-hash"
-	// LabelOwnedBy, on a Node, is the UID of its Machine.
+	// AnnotationOwnedBy, on a Node, is the UID of its Machine. It is an annotation, because with labels that differ from node to node
+	// the autoscaler finds no similar groups (F-124).
+	AnnotationOwnedBy = LabelOwnedBy
+	// LabelOwnedBy is the same UID as a label of the Node, as machine-controller and older versions of drover set it. drover reads the
+	// label, and replaces it with the annotation.
 	LabelOwnedBy = "machine-controller/owned-by"
+	// LabelGPU, on a Node, is the type of the Node's GPUs. drover reports this key to the autoscaler as the label of nodes with GPUs. A Node
+	// has it only while it reports GPUs and its Machine is not being deleted: the autoscaler scales nothing while a node has that label and
+	// neither a GPU nor a group (F-125).
+	LabelGPU = Prefix + "gpu"
+	// LabelManaged, on a Node, with the value "true", means that the Node has a Machine.
+	LabelManaged = Prefix + "managed"
 	// LabelOperatingSystem, on a Node, is the operatingSystem of its Machine's provider spec. machine-controller sets it, and KubeOne's
 	// addons select Nodes by it.
 	LabelOperatingSystem = "v1.machine-controller.kubermatic.io/operating-system"
-	// LabelPhysicalHost, on a Node, identifies the physical host of its server within the project.
+	// LabelPhysicalHost, on a Node, identifies the physical host of its server within the project. Nodes have it only on the operator's
+	// request, because it differs from node to node (see [LabelOwnedBy]).
 	LabelPhysicalHost = "machine-controller/physical-host-id"
 	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
 	AnnotationNodeMachine = "cluster.k8s.io/machine"
@@ -162,9 +177,9 @@ const (
 	// rolls under drover, its Machines that are being deleted count as removed by the rollout.
 	AnnotationRolloutRecord = Prefix + "rollout-record"
 
-	// AnnotationReleasedBy, on a Machine, is the UID of the set that released the Machine when its labels no longer matched the set's
-	// selector. While the Machine exists, it counts towards the runaway limit of that set.
-	AnnotationReleasedBy = Prefix + "released-by"
+	// AnnotationStoredTemplate, on a MachineSet, holds two hashes: of the template that drover wrote, and of the template that the API server
+	// stored in its place. drover-deployment writes it when the two differ after the create.
+	AnnotationStoredTemplate = Prefix + "stored-template"
 	// AnnotationNodeRolling, on a Node, records which deployment rolls the Node, and what drover put on the Node for the rollout.
 	AnnotationNodeRolling = Prefix + "rolling"
 	// AnnotationScaleDownDisabled, on a Node, with the value "true": the cluster-autoscaler does not remove the Node. drover sets it on
@@ -184,11 +199,18 @@ const DefaultStartupTaint = "node.syseleven.de/not-ready"
 // cloud-controller-manager has initialized it (effect NoSchedule).
 const TaintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
+// TaintAwaitsGPU is on a Node that has the label of GPUs and does not report any (effect PreferNoSchedule). Its prefix makes it a startup
+// taint for the autoscaler, which counts the Node as starting. Its effect lets the pods run that install the GPU's driver.
+const TaintAwaitsGPU = "ignore-taint.cluster-autoscaler.kubernetes.io/drover-gpu"
+
 // TaintRolling is on a node while its deployment rolls and its Machine has an old template (effect PreferNoSchedule).
 const TaintRolling = Prefix + "rolling"
 
 // TaintDeleting is on a Node from the moment at which the deletion of its Machine begins (effect NoSchedule).
 const TaintDeleting = Prefix + "deleting"
+
+// TaintMachineGone is on a Node whose kubelet reports although the Node's Machine and server are gone (effect NoExecute).
+const TaintMachineGone = Prefix + "machine-gone"
 
 // Condition types of a Machine.
 const (

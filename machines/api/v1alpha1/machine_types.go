@@ -71,6 +71,9 @@ type MachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ProviderID *string `json:"providerID,omitempty"`
+
+	// Unknown are the paths of the fields that the object has and this type does not. They have no effect, and drover never writes them.
+	Unknown []string `json:"-"`
 }
 
 // ErrBothSpellings is returned by [MachineSpec.Provider] when the provider spec is set under both of its names.
@@ -247,8 +250,12 @@ type LastOperation struct {
 	Type *string `json:"type,omitempty"`
 }
 
-// OperationFailed is the state of an operation that failed.
-const OperationFailed = "Failed"
+// OperationFailed is the state of an operation that failed. OperationDelete is the type of the operation that deletes a Machine's
+// resources.
+const (
+	OperationFailed = "Failed"
+	OperationDelete = "Delete"
+)
 
 // ServerName returns the name of the server, the host and the Node: spec.metadata.name, else the Machine's own name.
 func (m *Machine) ServerName() string {

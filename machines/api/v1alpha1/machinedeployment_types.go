@@ -68,15 +68,17 @@ type MachineDeploymentStrategy struct {
 
 // MachineRollingUpdate limits a rolling update.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && !(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="maxSurge and maxUnavailable must not both be 0: nothing could ever be replaced"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%' || self.maxSurge == '0') || (has(self.maxUnavailable) && !(self.maxUnavailable == 0 || self.maxUnavailable == '0%' || self.maxUnavailable == '0'))",message="maxSurge and maxUnavailable must not both be 0: nothing could ever be replaced"
 type MachineRollingUpdate struct {
-	// MaxUnavailable is how many Machines may be missing, as a number or a percentage (rounded down). Default: 0.
+	// MaxUnavailable is how many Machines may be missing, as a number or a percentage (rounded down). Text without a percent sign is a
+	// percentage too. Default: 0.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^([0-9]{1,2}|100)%$')",message="must be a number, at least 0, or a percentage from 0% to 100%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^([0-9]{1,2}|100)%?$')",message="must be a number, at least 0, or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MaxSurge is how many Machines may exist beyond replicas, as a number or a percentage (rounded up). Default: 1.
+	// MaxSurge is how many Machines may exist beyond replicas, as a number or a percentage (rounded up). Text without a percent sign
+	// is a percentage too. Default: 1.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^[0-9]+%$')",message="must be a number, at least 0, or a percentage like 25%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^[0-9]+%?$')",message="must be a number, at least 0, or a percentage like 25%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 }
 
@@ -113,7 +115,7 @@ type MachineDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// Paused stops rollouts. Changes of the size still have their effect.
+	// Paused stops rollouts, the first one of a new deployment too. Changes of the size still have their effect.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// ProgressDeadlineSeconds is how long a rollout may go without progress. Default: 600.
@@ -131,6 +133,9 @@ type MachineDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
+
+	// Unknown are the paths of the fields that the object has and this type does not. They have no effect, and drover never writes them.
+	Unknown []string `json:"-"`
 }
 
 // MachineDeploymentStatus is the observed state of a deployment. A Machine that is being deleted or named in spec.removals is not counted.
@@ -292,8 +297,8 @@ type NodeTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ResolvedFor string `json:"resolvedFor,omitempty"`
-	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the real nodes from which capacity and allocatable were
-	// learned. Empty while capacity and allocatable are computed from the flavor.
+	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the group's own nodes from which capacity and allocatable were
+	// learned. Empty while the group has no such node. Groups of the same namespace use what a group with the same hash has learned.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LearnedFor string `json:"learnedFor,omitempty"`

@@ -100,6 +100,9 @@ type MachineSetSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
+
+	// Unknown are the paths of the fields that the object has and this type does not. They have no effect, and drover never writes them.
+	Unknown []string `json:"-"`
 }
 
 // MachineSetStatus is the observed state of a set. A Machine that is being deleted, or named in spec.removals or spec.rolloutRemovals, is

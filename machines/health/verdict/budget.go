@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,11 +78,11 @@ type whereabouts struct {
 	leaving bool
 }
 
-// running returns the replacements of a group that have not ended yet. A replacement ends when its Machine has recovered, or
-// when the Machine is gone and no further successor is expected. It also ends when the time for a successor is over, so that
-// one stuck Machine does not block the repair of all others. If the clock of an earlier leader recorded a start in the
-// future, the present time is used as the start.
-func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
+// running returns the replacements of a group that have not ended yet, and those that have ended and are still recorded. A replacement
+// ends when its Machine has recovered, or when the Machine is gone and no further successor is expected. It also ends when the time for a
+// successor is over, so that one stuck Machine does not block the repair of all others. If the clock of an earlier leader recorded a start
+// in the future, the present time is used as the start.
+func (j *judgement) running(g *Group) (entries, ended []v1alpha1.HealthReplacement) {
 	coming := max(0, g.Size-j.up[g])
 	for i := len(g.Replacements) - 1; i >= 0; i-- {
 		e := g.Replacements[i]
@@ -90,24 +91,60 @@ func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 		}
 		at, there := j.recorded[e.UID]
 		switch end := e.Started.Add(j.w.Settings.joinOf(g) + makeTime); {
-		case !j.w.Now.Before(end):
-			continue
 		case there && !at.leaving && at.verdict == nil:
-			continue
-		case !there && coming == 0:
-			continue
-		case !there:
-			coming--
-			fallthrough
-		default:
+		case j.w.Now.Before(end) && (there || coming > 0):
+			if !there {
+				coming--
+			}
 			j.lookAt(end)
 			entries = append(entries, e)
+		default:
+			ended = append(ended, e)
 		}
 	}
-	for a, b := 0, len(entries)-1; a < b; a, b = a+1, b-1 {
-		entries[a], entries[b] = entries[b], entries[a]
+	slices.Reverse(entries)
+	slices.Reverse(ended)
+	return entries, ended
+}
+
+const (
+	// leastRemembered is the shortest time for which the record of a replacement counts.
+	leastRemembered = time.Hour
+	// longestPause bounds how long the replacement of a successor waits after the replacement before it.
+	longestPause = 2 * time.Hour
+)
+
+// pauseAfter returns how long the replacement of a successor waits after the replacement e: twice the health timeout, and twice as long
+// with each attempt that did not help.
+func pauseAfter(e *v1alpha1.HealthReplacement, timeout time.Duration) time.Duration {
+	return min(longestPause, min(longestPause, timeout)<<min(max(1, e.Attempt), 10))
+}
+
+// forgotten reports whether the record of a replacement no longer delays other replacements. It counts twice as long as the pause after it.
+func (w *World) forgotten(g *Group, e *v1alpha1.HealthReplacement) bool {
+	timeout := w.Settings.timeoutOf(&Machine{Machine: &v1alpha1.Machine{}, Group: g})
+	return !w.Now.Before(e.Started.Add(max(leastRemembered, 2*pauseAfter(e, timeout))))
+}
+
+// attempt returns which attempt the replacement of the Machine is, and the earliest time for it. The first attempt need not wait. A Machine
+// that was created after an earlier replacement in its group, and is unhealthy nevertheless, shows that the replacement did not help: its
+// own is a further attempt, and waits longer each time. The clock of the API server may differ from drover's: this changes which Machines
+// count as created later, and so only how long they wait.
+func (w *World) attempt(m *Machine) (number int32, earliest time.Time) {
+	if m.Group == nil {
+		return 1, time.Time{}
 	}
-	return entries
+	for i := range m.Group.Replacements {
+		e := &m.Group.Replacements[i]
+		if !e.Started.Before(&m.CreationTimestamp) || w.forgotten(m.Group, e) {
+			continue
+		}
+		number = max(number, e.Attempt, 1)
+		if at := e.Started.Add(pauseAfter(e, w.Settings.timeoutOf(m))); at.After(earliest) {
+			earliest = at
+		}
+	}
+	return number + 1, earliest
 }
 
 // incident is the unit in which the replacements of a group are counted: one Machine, or all Machines of one failed host.
@@ -153,7 +190,9 @@ func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 		return false
 	}
 	b.open[of], b.begun[v.Machine.UID] = true, true
-	b.entries = append(b.entries, newEntry(v, host, now))
+	b.entries = append(b.entries, v1alpha1.HealthReplacement{
+		Name: v.Machine.Name, UID: v.Machine.UID, Started: metav1.NewTime(now), Host: host, Attempt: v.attempt,
+	})
 	return true
 }
 

@@ -18,6 +18,7 @@ const (
 	reasonNodeNotReady = "NodeNotReady"
 	reasonNodeBad      = "NodeCondition"
 	reasonNodeMissing  = "NodeMissing"
+	reasonNotStarted   = "NodeNotStarted"
 	reasonServer       = "ServerWontStart"
 	reasonAsked        = "ReplacementAskedFor"
 	reasonWell         = "NodeHealthy"
@@ -53,10 +54,12 @@ type Finding struct {
 	// not gone; it is false for a Machine that is exempt from repair. atOnce reports whether the Machine may be replaced without
 	// waiting for its timeout.
 	started, absent, atOnce bool
+	// startsUntil is when a Machine whose Node is starting becomes unhealthy; zero for other Machines.
+	startsUntil time.Time
 }
 
-// look returns the diagnosis of a Machine. A Machine counts neither as healthy nor as unhealthy when its first start is not
-// complete, when it is being deleted, paused or opted out, or when its server is being moved or rescued.
+// look returns the diagnosis of a Machine. A Machine counts neither as healthy nor as unhealthy while its Node is starting and the
+// start timeout has not ended, when it is being deleted, paused or opted out, or when its server is being moved or rescued.
 func (w *World) look(m *Machine) Finding {
 	if m.DeletionTimestamp != nil || m.Aside || v1alpha1.Paused(m.Annotations) {
 		return Finding{}
@@ -70,11 +73,14 @@ func (w *World) look(m *Machine) Finding {
 
 // diagnose returns the diagnosis of a Machine from its conditions and its Node. It ignores annotations.
 func (w *World) diagnose(m *Machine) Finding {
-	ref, server := m.Status.NodeRef, conditionOf(m.Machine, v1alpha1.ConditionServerReady)
+	ref, server := m.Status.NodeRef, m.Condition(v1alpha1.ConditionServerReady)
 	f := Finding{started: hasStarted(m.Machine)}
 	f.absent = f.started && m.Node == nil && server.Reason != serverGone
 	switch {
-	case !f.started || server.Reason == serverBusy:
+	case server.Reason == serverBusy:
+		return f
+	case !f.started:
+		w.diagnoseStart(m, server, &f)
 		return f
 	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse && !isReady(m.Node):
 		f.atOnce = true
@@ -93,13 +99,46 @@ func (w *World) diagnose(m *Machine) Finding {
 
 // diagnoseMissing diagnoses a Machine whose Node is missing. The Machine is unhealthy if its server exists and the Machine
 // controller has not found the Node by a live read either.
-func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f *Finding) {
-	ready := conditionOf(m.Machine, v1alpha1.ConditionReady)
-	if ready.Reason != nodeMissing || server.Status != corev1.ConditionTrue && !serverLives[server.Reason] {
+func (w *World) diagnoseMissing(m *Machine, server *v1alpha1.MachineCondition, f *Finding) {
+	ready := m.Condition(v1alpha1.ConditionReady)
+	if !isMissing(ready, server) {
 		return
 	}
 	f.Counted = true
 	f.add(reasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
+}
+
+// isMissing reports whether the conditions Ready and ServerReady show that a Node is missing although its server exists.
+func isMissing(ready, server *v1alpha1.MachineCondition) bool {
+	return ready.Reason == nodeMissing && (server.Status == corev1.ConditionTrue || serverLives[server.Reason])
+}
+
+// diagnoseStart diagnoses a Machine whose Node has registered, for the first time or again, and has not completed its first
+// start. It is unhealthy when the start timeout has ended: no other part of drover looks after it.
+func (w *World) diagnoseStart(m *Machine, server *v1alpha1.MachineCondition, f *Finding) {
+	if m.Starting.IsZero() || w.Settings.StartTimeout <= 0 {
+		return
+	}
+	began := m.Starting
+	if began.Before(w.Began) {
+		began = w.Began
+	}
+	f.startsUntil = began.Add(w.Settings.StartTimeout)
+	switch ref := m.Status.NodeRef; {
+	case f.startsUntil.After(w.Now):
+		return
+	case m.Node == nil && !isMissing(m.Condition(v1alpha1.ConditionReady), server):
+		return
+	case m.Node != nil && (ref.UID != "" && ref.UID != m.Node.UID || ofAnother(m)):
+		return
+	}
+	f.Counted, f.atOnce = true, true
+	f.add(reasonNotStarted, fmt.Sprintf("its Node %s has not completed its first start within %v (condition Ready of the Machine names what is missing)", m.Status.NodeRef.Name, w.Settings.StartTimeout), f.startsUntil)
+}
+
+// IsStarting reports whether the Machine's Node has registered and has not completed its first start.
+func IsStarting(m *v1alpha1.Machine) bool {
+	return m.Status.NodeRef != nil && m.DeletionTimestamp == nil && !hasStarted(m)
 }
 
 // diagnoseNode checks the conditions of the Node. A condition with status Unknown counts as unhealthy. An absent condition
@@ -188,20 +227,10 @@ func hasStarted(m *v1alpha1.Machine) bool {
 	return marks != nil && marks.Started || ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning
 }
 
-// ofAnother reports whether the owner label of the Machine's Node names another Machine.
+// ofAnother reports whether the Machine's Node names another Machine as its owner.
 func ofAnother(m *Machine) bool {
-	owner := m.Node.Labels[v1alpha1.LabelOwnedBy]
+	owner := v1alpha1.NodeOwner(m.Node.Labels, m.Node.Annotations)
 	return owner != "" && owner != string(m.UID)
-}
-
-// conditionOf returns a condition of the Machine; an empty condition when the Machine has none of that type.
-func conditionOf(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
-	for i := range m.Status.Conditions {
-		if m.Status.Conditions[i].Type == name {
-			return m.Status.Conditions[i]
-		}
-	}
-	return v1alpha1.MachineCondition{}
 }
 
 // isReady reports whether the Node exists and is Ready.

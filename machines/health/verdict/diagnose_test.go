@@ -64,6 +64,22 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
+		{"a Machine is neither healthy nor unhealthy while its Node has been starting for less than --start-timeout (F-71)", func(m *Machine) {
+			m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-29*time.Minute)
+		}, none},
+		{"a Machine is unhealthy when its Node has been starting for as long as --start-timeout (F-71)", func(m *Machine) {
+			m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-30*time.Minute)
+		}, reasonNotStarted},
+		{"a Machine is unhealthy when its Node has registered again and does not become Ready within --start-timeout (F-141)", func(m *Machine) {
+			m.Status.Phase, m.Status.NodeMarks, m.Starting = ptr.To(v1alpha1.PhaseJoined), &v1alpha1.NodeMarks{Started: false}, noon.Add(-time.Hour)
+		}, reasonNotStarted},
+		{"a Machine is unhealthy when its Node was deleted while it was starting, longer than --start-timeout ago (F-141)", func(m *Machine) {
+			m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-time.Hour)
+			missing(m)
+		}, reasonNotStarted},
+		{"a Machine whose starting Node is missing in the cache is neither healthy nor unhealthy before a live read (F-141)", func(m *Machine) {
+			m.Status.Phase, m.Starting, m.Node = ptr.To(v1alpha1.PhaseJoined), noon.Add(-time.Hour), nil
+		}, none},
 		{"a Machine with a healthy Node is healthy in any phase once the first start of its Node is recorded as complete", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},

@@ -27,7 +27,7 @@ type scene struct {
 // newScene returns a scene without Machines, in which drover's data has been trustworthy for a day.
 func newScene() *scene {
 	w := &World{Now: noon, Began: noon.Add(-24 * time.Hour), Settings: Settings{
-		Timeout: 10 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute,
+		Timeout: 10 * time.Minute, StartTimeout: 30 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute,
 		Conditions: []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem"},
 	}, Host: func(m *v1alpha1.Machine) string { return m.Labels["host"] }}
 	return &scene{w}
@@ -86,6 +86,14 @@ func (s *scene) silent(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
 		m.Noticed = noon.Add(-age)
+	}, names...)
+}
+
+// starting makes Machines Machines whose Node has registered the given time before noon, and has not become Ready.
+func (s *scene) starting(age time.Duration, names ...string) {
+	s.change(func(m *Machine) {
+		m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-age)
+		setNode(m, corev1.NodeReady, corev1.ConditionFalse, age)
 	}, names...)
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -81,6 +80,9 @@ func (j *judgement) look() {
 		if f.started && !m.Outdated {
 			j.up[m.Group]++
 		}
+		if f.startsUntil.After(j.w.Now) {
+			j.lookAt(f.startsUntil)
+		}
 		v := j.verdictOf(m, f)
 		if _, ok := j.recorded[m.UID]; ok {
 			recorded[m.UID] = whereabouts{verdict: v, leaving: m.DeletionTimestamp != nil || m.Aside}
@@ -93,7 +95,7 @@ func (j *judgement) look() {
 // that has recovered while its condition still shows a problem. It returns nil for any other Machine.
 func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	if !f.Unhealthy && !f.Asked {
-		if f.Counted && conditionOf(m.Machine, v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse {
+		if f.Counted && m.Machine.Condition(v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse {
 			recovered := &Condition{corev1.ConditionTrue, reasonWell, ""}
 			j.plan.Verdicts = append(j.plan.Verdicts, &Verdict{Machine: m, Finding: *f, Condition: recovered})
 		}
@@ -115,6 +117,7 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 func (j *judgement) judge(v *Verdict) {
 	m := v.Machine
 	v.Due = j.w.due(v)
+	v.attempt, _ = j.w.attempt(m)
 	v.Overdue = !j.w.ripe(v).After(j.w.Now)
 	switch {
 	case m.Group == nil:
@@ -151,11 +154,18 @@ func (w *World) ripe(v *Verdict) time.Time {
 }
 
 // due returns when the Machine may be replaced; zero means never. After a time in which too many Machines were unhealthy,
-// half of the timeout must pass first, because the Nodes of a recovering zone become Ready one after the other.
+// half of the timeout must pass first, because the Nodes of a recovering zone become Ready one after the other. When earlier replacements
+// did not help, the wait is longer.
 func (w *World) due(v *Verdict) time.Time {
 	at, held := w.ripe(v), v.Machine.Held
-	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !v.Asked && !at.IsZero() && !held.IsZero() && at.Before(calm) {
-		return calm
+	if v.Asked || at.IsZero() {
+		return at
+	}
+	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !held.IsZero() && at.Before(calm) {
+		at = calm
+	}
+	if _, earliest := w.attempt(v.Machine); at.Before(earliest) {
+		at = earliest
 	}
 	return at
 }
@@ -166,7 +176,8 @@ func (w *World) isDue(v *Verdict) bool { return !v.Due.IsZero() && !v.Due.After(
 // judgeGroup selects the Machines of a group to replace among those that are due, and computes what the group's status must
 // show.
 func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
-	b := newBudget(g, j.w.Settings.mostOf(g), j.running(g))
+	running, ended := j.running(g)
+	b := newBudget(g, j.w.Settings.mostOf(g), running)
 	p := GroupPlan{Group: g}
 	for _, v := range slices.SortedFunc(slices.Values(troubled), byUrgency) {
 		switch {
@@ -184,7 +195,13 @@ func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 			v.Brake = brakeReplacing
 		}
 	}
-	p.Replacements = b.entries
+	if len(b.entries) > len(running) {
+		// The record is written anyway. Otherwise entries stay, so that a healthy cluster causes no writes.
+		ended = slices.DeleteFunc(ended, func(e v1alpha1.HealthReplacement) bool { return j.w.forgotten(g, &e) })
+	}
+	// New entries take the place of the oldest ones that have ended.
+	room := v1alpha1.MaxHealthReplacements - len(b.entries)
+	p.Replacements = append(ended[max(0, len(ended)-room):], b.entries...)
 	if p.Held != "" {
 		p.Message += "; none of them is replaced. " + advice
 	}
@@ -224,10 +241,6 @@ func (j *judgement) lookAt(at time.Time) {
 	if j.plan.NextLook.IsZero() || at.Before(j.plan.NextLook) {
 		j.plan.NextLook = at
 	}
-}
-
-func newEntry(v *Verdict, host string, now time.Time) v1alpha1.HealthReplacement {
-	return v1alpha1.HealthReplacement{Name: v.Machine.Name, UID: v.Machine.UID, Started: metav1.NewTime(now), Host: host}
 }
 
 // StillDue reports whether a Machine that was to be replaced is still to be replaced, given the present state of the Machine

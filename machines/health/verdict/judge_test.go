@@ -99,11 +99,34 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
 		}, "a-2", "a-0= a-1="},
-		{"replaces an unhealthy Machine half of the timeout after a time with too many unhealthy Machines has ended (MCM-48)", func(s *scene) {
+		{"replaces an unhealthy Machine half of its timeout after the brake for too many unhealthy Machines is released (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
+		{"replaces one Machine of 20 whose Node does not start within --start-timeout (F-71)", func(s *scene) {
+			s.group("a", 20)
+			s.starting(31*time.Minute, "a-7")
+		}, "a-7", ""},
+		{"replaces none of 20 Machines when none of their Nodes starts, as without a cloud-controller-manager (F-71)", func(s *scene) {
+			s.group("a", 20)
+			s.group("b", 100)
+			s.starting(31*time.Minute, "a-*")
+		}, "", "a-0=GroupUnhealthy a-1=GroupUnhealthy a-19=GroupUnhealthy"},
+		{"replaces Machines whose Nodes do not start one at a time (F-71)", func(s *scene) {
+			s.group("a", 20)
+			s.starting(31*time.Minute, "a-1")
+			s.starting(32*time.Minute, "a-2")
+		}, "a-2", "a-1=OthersBeingReplaced"},
+		{"does not replace a Machine whose Node does not start when the health timeout is 0 (F-71)", func(s *scene) {
+			s.group("a", 20).Annotations[v1alpha1.AnnotationHealthTimeout] = "0"
+			s.starting(31*time.Minute, "a-1")
+		}, "", "a-1=SwitchedOff"},
+		{"gives Nodes their whole --start-timeout after an outage of the API server (F-71)", func(s *scene) {
+			s.group("a", 20)
+			s.Began = noon.Add(-29 * time.Minute)
+			s.starting(time.Hour, "a-1")
+		}, "", ""},
 		{"counts starting Machines neither as healthy nor as unhealthy (CAPI-49, MCM-49)", func(s *scene) {
 			s.group("a", 10, "x")
 			s.group("b", 20, "x")

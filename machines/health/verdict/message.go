@@ -23,7 +23,7 @@ func (j *judgement) show(v *Verdict) {
 		text = fmt.Sprintf("%s, since %s; %s", v.Trouble, v.Since.UTC().Format(time.RFC3339), text)
 	}
 	next := Condition{corev1.ConditionFalse, v.Reason, text}
-	have := conditionOf(v.Machine.Machine, v1alpha1.ConditionHealthy)
+	have := v.Machine.Condition(v1alpha1.ConditionHealthy)
 	if have.Status != next.Status || have.Reason != next.Reason || have.Message != next.Message {
 		v.Condition = &next
 	}
@@ -48,7 +48,12 @@ func (j *judgement) fate(v *Verdict) string {
 		if v.Asked {
 			return "it is replaced, because an annotation requests it"
 		}
-		return "it is replaced at " + v.Due.UTC().Format(time.RFC3339) + " unless it recovers"
+		text := "it is replaced at " + v.Due.UTC().Format(time.RFC3339) + " unless it recovers"
+		if v.attempt > 1 {
+			text += fmt.Sprintf(". This is attempt %d in this group, and each waits longer: replacing Machines does not seem to help, so find the cause. %s",
+				v.attempt, advice)
+		}
+		return text
 	}
 	_, text := j.shares.brake(v.Machine)
 	return "it is not replaced while " + text + ". " + advice

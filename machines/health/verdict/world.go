@@ -41,6 +41,9 @@ type Settings struct {
 	// Timeout is how long a Machine may be unhealthy before it is replaced. 0 means that it is never replaced for being
 	// unhealthy.
 	Timeout time.Duration
+	// StartTimeout is how long a Node that has registered may take to complete its first start before its Machine counts as
+	// unhealthy. 0 means without a limit.
+	StartTimeout time.Duration
 	// MaxReplacing is how many Machines of a group may be replaced at the same time: a number, or a percentage of the group's
 	// size, rounded up. At least one may always be replaced.
 	MaxReplacing intstr.IntOrString
@@ -69,6 +72,8 @@ type Machine struct {
 	// Noticed is when this process first saw that the Machine is unhealthy; zero means that it has not seen this before. Times
 	// in a Node's conditions come from the clock of that Node, which may be wrong.
 	Noticed time.Time
+	// Starting is since when this process has seen that the Machine's Node is starting ([IsStarting]); zero when it is not.
+	Starting time.Time
 	// Held is the last time at which this process did not replace the Machine because too many Machines were unhealthy; zero
 	// means never.
 	Held time.Time
@@ -110,7 +115,7 @@ type Plan struct {
 // GroupPlan is what must be stored in the status of a group.
 type GroupPlan struct {
 	*Group
-	// Replacements are the earlier replacements that have not ended, and those of the Machines in [Plan.Replace].
+	// Replacements are the earlier replacements that are still recorded, and those of the Machines in [Plan.Replace].
 	Replacements []v1alpha1.HealthReplacement
 	// Held is the brake that applies when none of the group's unhealthy Machines is replaced. It is empty when no Machine is
 	// unhealthy, or when brakes apply only to single Machines.
@@ -134,6 +139,8 @@ type Verdict struct {
 	Condition *Condition
 
 	host string
+	// attempt is one more than the latest attempt in the group that began before the Machine was created; 1 when there was none.
+	attempt int32
 }
 
 // Condition is a value of condition Healthy.

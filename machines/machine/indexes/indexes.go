@@ -16,7 +16,7 @@ import (
 
 // The indexed fields.
 const (
-	// NodeServer finds Nodes by the server ID in their provider ID. NodeOwner finds Nodes by the UID in their owner label.
+	// NodeServer finds Nodes by the server ID in their provider ID. NodeOwner finds Nodes by the UID of their owner.
 	NodeServer = "drover.machine.node-server"
 	NodeOwner  = "drover.machine.node-owner"
 	// MachineServer finds Machines by the server ID in their provider ID. MachineName finds Machines by the name of their
@@ -39,7 +39,7 @@ type Index struct {
 func All(provider cloud.Provider) []Index {
 	return []Index{
 		{&corev1.Node{}, NodeServer, nodeServer(provider)},
-		{&corev1.Node{}, NodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
+		{&corev1.Node{}, NodeOwner, func(o client.Object) string { return v1alpha1.NodeOwner(o.GetLabels(), o.GetAnnotations()) }},
 		{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
 		{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
 		{&v1alpha1.Machine{}, MachineServer, machineServer(provider)},

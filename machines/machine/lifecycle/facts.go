@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,10 +30,10 @@ type Observed struct {
 	// OtherController reports whether the Machine belongs to another controller.
 	OtherController bool
 	// Finalizers reports whether the Machine has all finalizers that it must have before anything is created for it.
-	// AnyFinalizer reports whether it has at least one of drover's finalizers.
+	// AnyFinalizer reports whether it has at least one of the finalizers that drover removes.
 	Finalizers, AnyFinalizer        bool
 	ServerFinalizer, CloudFinalizer bool
-	// Owned reports whether a set controls the Machine and would replace it.
+	// Owned reports whether a MachineSet of drover's API group controls the Machine and would replace it.
 	Owned bool
 	// Named reports whether spec.providerID names a server. HadServer reports whether the Machine records that a server was
 	// created. Placed reports whether its status records the project and region of its resources.
@@ -79,14 +80,15 @@ type Policy struct {
 	Late         bool
 	// Start is the state of the start of a server that was shut down.
 	Start Start
-	// Unreachable reports whether the Node's kubelet does not answer.
+	// Unreachable reports whether the Node's kubelet does not report.
 	Unreachable bool
-	// NodeRuns reports whether the Node is Ready. NodeOutOfService reports whether the Node has the out-of-service taint,
-	// because of which Kubernetes deletes its pods and detaches its volumes.
-	NodeRuns, NodeOutOfService bool
+	// NodeReports reports whether the Node's kubelet reports its state, Ready or not. NodeOutOfService reports whether the Node has the
+	// out-of-service taint, because of which Kubernetes deletes its pods and detaches its volumes.
+	NodeReports, NodeOutOfService bool
 	// DrainDue reports whether the Node's pods are to be evicted before the server is deleted. DrainTimedOut reports whether
-	// the drain timeout has ended.
-	DrainDue, DrainTimedOut bool
+	// the drain timeout has ended: the pods that are left are then evicted at once. DrainOver reports whether the time for their
+	// grace periods has ended, too. NoTarget reports whether no other Node can take the pods.
+	DrainDue, DrainTimedOut, DrainOver, NoTarget bool
 	// ForcedDrainOver reports whether the time in which a forced deletion waits for pods and for the first lists of servers has
 	// ended. ForceOver reports whether its time for the cloud and for volumes has ended, too. Both are false when the deletion is
 	// not forced.
@@ -127,6 +129,12 @@ type Progress struct {
 // OwnFinalizers are the finalizers that drover adds to a Machine, and removes at the end of its deletion.
 var OwnFinalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}
 
+// Removes reports whether drover removes a finalizer at the end of a deletion: its own, and those that machine-controller has put on the
+// Machine, such as the one for a subscription of Red Hat. Nobody else would remove them after a migration (F-134).
+func Removes(finalizer string) bool {
+	return slices.Contains(OwnFinalizers, finalizer) || strings.HasPrefix(finalizer, v1alpha1.MachineControllerPrefix)
+}
+
 // ReadMachine updates the facts that come from the Machine itself, and compares the Machine with the observed server and
 // Node. It is called again after each step that changes the Machine. controller is the controller name of the Machines that
 // drover manages; provider parses the provider's own fields.
@@ -138,10 +146,10 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider 
 	o.Force = m.Annotations[v1alpha1.AnnotationForceDelete] == "true"
 	o.OtherController = m.Labels[v1alpha1.LabelController] != controller
 	o.Finalizers = has(v1alpha1.FinalizerServer) && has(v1alpha1.FinalizerNode)
-	o.AnyFinalizer = slices.ContainsFunc(OwnFinalizers, has)
+	o.AnyFinalizer = slices.ContainsFunc(m.Finalizers, Removes)
 	o.ServerFinalizer = has(v1alpha1.FinalizerServer)
 	o.CloudFinalizer = has(v1alpha1.FinalizerServer) || has(v1alpha1.FinalizerFloatingIP)
-	o.Owned = metav1.GetControllerOf(m) != nil
+	o.Owned = ownedBySet(m)
 	named := record.ServerID(provider, m)
 	o.Named = named != ""
 	o.Joined = m.Status.NodeRef != nil
@@ -152,6 +160,12 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider 
 	o.StartFailed = start != nil && start.Failure != ""
 	ref := m.Status.NodeRef
 	o.Reregistered = ref != nil && o.Node != nil && ref.UID != "" && ref.UID != o.Node.UID
+}
+
+// ownedBySet reports whether the Machine's controller is a MachineSet of drover's API group, in any version.
+func ownedBySet(m *v1alpha1.Machine) bool {
+	ref := metav1.GetControllerOfNoCopy(m)
+	return ref != nil && ref.Kind == v1alpha1.MachineSetKind.Kind && strings.HasPrefix(ref.APIVersion, v1alpha1.GroupVersion.Group+"/")
 }
 
 // LeftAlone reports whether the Machine is ignored: drover looks up nothing for it and writes nothing.

@@ -31,6 +31,11 @@ func withNode(uid types.UID) *v1alpha1.Machine {
 	return m
 }
 
+// controlledBy returns a Machine whose controller has the given kind.
+func controlledBy(apiVersion, kind string) *v1alpha1.Machine {
+	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "o", UID: "o", Controller: ptr.To(true)}}}}
+}
+
 func withRecord(record string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: []byte(record)}}}
 }
@@ -57,6 +62,9 @@ func TestTheFactsThatAreReadFromAMachine(t *testing.T) {
 		want    bool
 	}{
 		{"a Machine without a provider ID refers to no server", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"a Machine of a MachineSet of drover's API group is replaced by its set", controlledBy("cluster.k8s.io/v1alpha1", "MachineSet"), Observed{}, func(o *Observed) bool { return o.Owned }, true},
+		{"a Machine of a foreign controller is replaced by nobody (F-73)", controlledBy("example.com/v1", "NodePool"), Observed{}, func(o *Observed) bool { return o.Owned }, false},
+		{"a Machine of a MachineSet of Cluster API is replaced by nobody (F-73)", controlledBy("cluster.x-k8s.io/v1beta1", "MachineSet"), Observed{}, func(o *Observed) bool { return o.Owned }, false},
 		{"a Machine with a provider ID refers to a server", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
 		{"the Machine counts as having had a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"the Machine counts as having had a server when its provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},

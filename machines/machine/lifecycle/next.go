@@ -36,6 +36,7 @@ const (
 	ReturnNode       Step = "ReturnNode"
 	DrainNode        Step = "DrainNode"
 	AwaitDetach      Step = "AwaitDetach"
+	AwaitRetry       Step = "AwaitRetry"
 	DeleteServer     Step = "DeleteServer"
 	Release          Step = "Release"
 	OutOfService     Step = "OutOfService"
@@ -83,6 +84,8 @@ const (
 	ReasonDeletingNode    = "DeletingNode"
 	ReasonDone            = "DeletionCompleted"
 	ReasonForced          = "ForceDelete"
+	ReasonFinalizers      = "WaitingForFinalizers"
+	ReasonFinalizerEnded  = "FinalizerRemoved"
 	ReasonLeftAlone       = "LeftAlone"
 	ReasonNothingWasMade  = "NothingWasMade"
 	ReasonServerLeft      = "ServerLeftAlone"
@@ -306,18 +309,39 @@ func nextInCloud(f *Facts) Decision {
 		return Decision{Fail, ReasonCloudUnusable}
 	case !f.Cloud.Synced:
 		return Decision{Wait, ReasonNotSynced}
-	case f.Cloud.Server != nil && !f.ServerFinalizer:
-		return Decision{LetGo, ReasonServerLeft}
 	case f.Cloud.Server != nil:
-		return Decision{DeleteServer, ReasonDeletingServer}
+		return nextOfServerInDeletion(f)
 	case f.Cloud.Held != "":
 		return Decision{Wait, ReasonHeld}
 	case f.Cloud.Unknown != "":
 		return Decision{Wait, ReasonServerUnknown}
+	case f.Cloud.Foreign == "" && f.ServerFinalizer && f.Named && !f.Cloud.Gone:
+		return Decision{Wait, ReasonServerUnknown}
+	}
+	return nextOfRelease(f)
+}
+
+// nextOfServerInDeletion returns the next step while the Machine that is being deleted has a server.
+func nextOfServerInDeletion(f *Facts) Decision {
+	switch {
+	case !f.ServerFinalizer:
+		return Decision{LetGo, ReasonServerLeft}
+	case f.BackingOff && !f.Force:
+		return Decision{AwaitRetry, ReasonDeletingServer}
+	}
+	return Decision{DeleteServer, ReasonDeletingServer}
+}
+
+// nextOfRelease returns the next step when the server is gone, or is not the Machine's, and the server's other resources may be
+// left.
+func nextOfRelease(f *Facts) Decision {
+	switch {
+	case f.BackingOff && !f.Force && f.nodeOutlivesServer():
+		return nextOfNodeInDeletion(f)
+	case f.BackingOff && !f.Force:
+		return Decision{AwaitRetry, ReasonReleasing}
 	case f.Cloud.Foreign != "":
 		return Decision{Release, ReasonServerLeft}
-	case f.ServerFinalizer && f.Named && !f.Cloud.Gone:
-		return Decision{Wait, ReasonServerUnknown}
 	}
 	return Decision{Release, ReasonReleasing}
 }

@@ -201,6 +201,14 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"does not put an unreachable Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not delete the server when the Machine lacks drover's finalizer for servers (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
 		{"deletes only the Node when the Machine has none of drover's finalizers for cloud resources (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"deletes no server during the Machine's back-off (F-62)", going, func(f *Facts) { f.Drained, f.BackingOff = true, true }, Decision{AwaitRetry, ReasonDeletingServer}},
+		{"deletes the server during the Machine's back-off when the deletion is forced (F-62)", going, func(f *Facts) { f.Drained, f.BackingOff, f.Force = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"drains the Node during the Machine's back-off (F-62)", going, func(f *Facts) { f.BackingOff = true }, Decision{DrainNode, ReasonDraining}},
+		{"releases no ports during the Machine's back-off (F-62)", fresh, func(f *Facts) { f.Deleting, f.BackingOff = true, true }, Decision{AwaitRetry, ReasonReleasing}},
+		{"releases ports during the Machine's back-off when the deletion is forced (F-62)", fresh, func(f *Facts) { f.Deleting, f.BackingOff, f.Force = true, true, true }, Decision{Release, ReasonReleasing}},
+		{"during the Machine's back-off, deletes the Node of a server that is gone (F-62)", going, func(f *Facts) {
+			f.DrainDue, f.BackingOff, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
+		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"continues a deletion even while machine-controller's annotation initializers on the Machine is not empty (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {

@@ -92,11 +92,11 @@ func (f *Facts) mustStart() bool {
 func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandled }
 
 // shutDownForGood reports whether the Node may be put out of service before its pods are evicted: the last list shows the
-// server shut down, and its start has failed. It returns false for a Node that is Ready, because the Node's kubelet runs
-// somewhere, perhaps on another server with the Machine's owner tag.
+// server shut down, and its start has failed. It returns false for a Node whose kubelet reports its state, Ready or not, because
+// that kubelet runs somewhere, perhaps on another server with the Machine's owner tag.
 func (f *Facts) shutDownForGood() bool {
 	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Duplicates) == 0
-	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped
+	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeReports && stopped
 }
 
 // runsOutOfService reports whether the server runs although its Node was put out of service because the server could not be

@@ -14,8 +14,7 @@ import (
 )
 
 // clockDifference is how far the cloud's clock may be ahead of the API server's clock. A Node cannot register before its
-// server is created, but the two times come from two clocks. The default join timeout is equally long, and would not work
-// with a larger difference.
+// server is created, but the two times come from two clocks. So a Node with the server's provider ID is never compared.
 const clockDifference = 10 * time.Minute
 
 // Matcher decides which Node belongs to a Machine.
@@ -86,9 +85,18 @@ func (s Matcher) hasServer(n *corev1.Node) bool {
 	return s.Server != "" && s.Provider.ServerID(n.Spec.ProviderID) == s.Server
 }
 
-// Owned reports whether the Node has the Machine's owner label.
+// providerID returns the Node's provider ID. It returns an empty string when machine-controller has made it of the Machine's own UID,
+// because it then says nothing about the server (F-133).
+func (s Matcher) providerID(n *corev1.Node) string {
+	if uid, ok := v1alpha1.MachineControllerUID(n.Spec.ProviderID); ok && uid == s.Machine.UID {
+		return ""
+	}
+	return n.Spec.ProviderID
+}
+
+// Owned reports whether the Node names the Machine as its owner.
 func (s Matcher) Owned(n *corev1.Node) bool {
-	return n.Labels[v1alpha1.LabelOwnedBy] == string(s.Machine.UID)
+	return ownerOf(n) == string(s.Machine.UID)
 }
 
 // Named reports whether the Node has the name of the Machine's server.
@@ -99,18 +107,18 @@ func (s Matcher) refuses(n *corev1.Node) string {
 	if s.Owned(n) {
 		return s.refusesOwned(n)
 	}
-	owner := n.Labels[v1alpha1.LabelOwnedBy]
+	owner := ownerOf(n)
 	switch {
 	case s.Server == "":
 		return "no server is known"
-	case n.Spec.ProviderID != "" && !s.hasServer(n):
+	case s.providerID(n) != "" && !s.hasServer(n):
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, s.Server)
 	case !s.Named(n):
 		return fmt.Sprintf("node %s has the provider ID of server %s, but the name of that server's Node must be %s", n.Name, s.Server, s.Machine.ServerName())
 	case s.Name != "" && s.Name != n.Name:
 		return fmt.Sprintf("server %s is named %s in the cloud, which is not the name of node %s", s.Server, s.Name, n.Name)
 	case owner != "" && !s.hasServer(n):
-		return fmt.Sprintf("node %s belongs to the Machine with UID %s, according to its label %s", n.Name, owner, v1alpha1.LabelOwnedBy)
+		return fmt.Sprintf("node %s belongs to the Machine with UID %s, according to its %s", n.Name, owner, v1alpha1.AnnotationOwnedBy)
 	case roleOf(n) != "":
 		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}
@@ -126,11 +134,11 @@ func (s Matcher) refusesOwned(n *corev1.Node) string {
 	ref := s.Machine.Status.NodeRef
 	recorded := ref != nil && ref.Name == n.Name
 	switch {
-	case n.Spec.ProviderID != "" && known != "" && s.Provider.ServerID(n.Spec.ProviderID) != known:
+	case s.providerID(n) != "" && known != "" && s.Provider.ServerID(n.Spec.ProviderID) != known:
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
 	case !s.Named(n) && !recorded:
-		return fmt.Sprintf("node %s has the label of this Machine, but neither has the name of its server nor is recorded in its status", n.Name)
-	case roleOf(n) != "" && (known == "" || n.Spec.ProviderID == "" || !s.Named(n) || s.older(n) != ""):
+		return fmt.Sprintf("node %s names this Machine as its owner, but neither has the name of its server nor is recorded in its status", n.Name)
+	case roleOf(n) != "" && (known == "" || s.providerID(n) == "" || !s.Named(n) || s.older(n) != ""):
 		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}
 	return ""
@@ -144,12 +152,14 @@ func (s Matcher) older(n *corev1.Node) string {
 	case s.Adopted || registered.IsZero():
 		return ""
 	case registered.Before(&s.Machine.CreationTimestamp):
-		return fmt.Sprintf("node %s existed before the Machine, and does not have its label %s", n.Name, v1alpha1.LabelOwnedBy)
-	case !s.Created.IsZero() && registered.Add(clockDifference).Before(s.Created):
+		return fmt.Sprintf("node %s existed before the Machine, and does not name it in its annotation %s", n.Name, v1alpha1.AnnotationOwnedBy)
+	case !s.Created.IsZero() && !s.hasServer(n) && registered.Add(clockDifference).Before(s.Created):
 		return fmt.Sprintf("node %s existed before server %s was created", n.Name, s.Server)
 	}
 	return ""
 }
+
+func ownerOf(n *corev1.Node) string { return v1alpha1.NodeOwner(n.Labels, n.Annotations) }
 
 // roleOf returns the label or taint that makes the Node part of the control plane; an empty string when there is none.
 func roleOf(n *corev1.Node) string { return v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) }

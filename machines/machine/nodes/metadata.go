@@ -12,13 +12,17 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ownKeys are the labels and annotations by which drover finds the Machine of a Node, and the label of the physical host. drover
-// overwrites any other value of these keys and never removes them, so the Machine's status need not record them. No pod needs them
-// before the Node's first start is complete.
-var ownKeys = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
+// ownKeys are the labels and annotations by which drover finds the Machine of a Node, the label of every Node with a Machine, and
+// those of the physical host and of the GPUs. drover overwrites any other value of these keys, so the Machine's status need not record them. No pod
+// needs them before the Node's first start is complete.
+var ownKeys = []string{v1alpha1.AnnotationOwnedBy, v1alpha1.AnnotationNodeMachine, v1alpha1.LabelManaged, v1alpha1.LabelPhysicalHost, v1alpha1.LabelGPU}
 
-// Wanted returns the labels, annotations and taints that a Machine's Node must have. host identifies the physical host of the
-// Machine's server; it is empty while the host is not known.
+// removed are the labels that drover removes from a Node unless they are wanted. The first two differ from node to node, and come from
+// machine-controller or an older version of drover.
+var removed = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.LabelGPU}
+
+// Wanted returns the labels, annotations and taints that a Machine's Node must have. host is the value of the label of the physical
+// host. Without a host, the Node does not get that label.
 func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1.NodeMarks {
 	w := v1alpha1.NodeMarks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
 	maps.Copy(w.Labels, labels)
@@ -29,9 +33,59 @@ func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1
 	if len(validation.IsValidLabelValue(host)) == 0 && host != "" {
 		w.Labels[v1alpha1.LabelPhysicalHost] = host
 	}
-	w.Labels[v1alpha1.LabelOwnedBy] = string(m.UID)
+	w.Labels[v1alpha1.LabelManaged] = "true"
+	w.Annotations[v1alpha1.AnnotationOwnedBy] = string(m.UID)
 	w.Annotations[v1alpha1.AnnotationNodeMachine] = m.Namespace + "/" + m.Name
 	return w
+}
+
+// MarkGPUs adds to the wanted labels and taints what tells the autoscaler about the GPUs of a Node that has the label with the given key. An
+// empty key adds nothing. unusual is a name under which Nodes report GPUs, in addition to the usual ones. The autoscaler counts a Node that
+// has [v1alpha1.LabelGPU], but none of the GPUs that it knows, as broken. So a Node with GPUs of other names gets neither label nor taint
+// (F-125, F-126).
+func MarkGPUs(want v1alpha1.NodeMarks, node *corev1.Node, key string, unusual corev1.ResourceName) {
+	kind, labelled := node.Labels[key]
+	has := node.Status.Allocatable
+	switch {
+	case key == "" || !labelled:
+	case v1alpha1.HasResource(has, v1alpha1.IsKnownGPU):
+		want.Labels[v1alpha1.LabelGPU] = kind
+	case !v1alpha1.HasResource(has, func(name corev1.ResourceName) bool { return name == unusual || v1alpha1.IsGPU(name) }):
+		want.Taints[TaintKey(corev1.Taint{Key: v1alpha1.TaintAwaitsGPU, Effect: corev1.TaintEffectPreferNoSchedule})] = ""
+	}
+}
+
+// Lacking returns texts that name the wanted labels, annotations and taints that the Node lacks, without those by which drover finds the
+// Machine of a Node.
+func Lacking(node *corev1.Node, want v1alpha1.NodeMarks) []string {
+	return slices.Concat(
+		lacking("label ", node.Labels, want.Labels), lacking("annotation ", node.Annotations, want.Annotations), lacking("taint ", taintsOf(node), want.Taints))
+}
+
+func lacking(kind string, on, want map[string]string) (texts []string) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if _, there := on[key]; !there && !slices.Contains(ownKeys, key) {
+			texts = append(texts, kind+key)
+		}
+	}
+	return texts
+}
+
+// Leave removes the labels, annotations and taints from want that the texts (see Lacking) name.
+func Leave(want v1alpha1.NodeMarks, texts []string) {
+	for _, text := range texts {
+		kind, key, _ := strings.Cut(text, " ")
+		delete(map[string]map[string]string{"label": want.Labels, "annotation": want.Annotations, "taint": want.Taints}[kind], key)
+	}
+}
+
+// taintsOf returns the values of a Node's taints by key and effect (see TaintKey).
+func taintsOf(node *corev1.Node) map[string]string {
+	taints := map[string]string{}
+	for _, t := range node.Spec.Taints {
+		taints[TaintKey(t)] = t.Value
+	}
+	return taints
 }
 
 // Recorded returns those of the wanted labels, annotations and taints that the Machine's status records: all that come from the
@@ -86,7 +140,7 @@ func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
 // Apply changes the Node so that it has the labels, annotations and taints that want lists. had lists the labels, annotations and
 // taints that drover set before; Apply removes them if want does not list them any more. It also removes the startup taint, whose
-// key is startup, unless startup is empty. It does not change what other clients set, above all the taints of the
+// key is startup, unless startup is empty, [v1alpha1.TaintMachineGone], and the labels in removed. It does not change what other clients set, above all the taints of the
 // cluster-autoscaler (CA-C81). It reports whether it changed the Node.
 func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
 	before := node.DeepCopy()
@@ -97,12 +151,15 @@ func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool
 		node.Annotations = map[string]string{}
 	}
 	merge(node.Labels, want.Labels, had.Labels)
-	merge(node.Annotations, want.Annotations, had.Annotations)
-	taints := map[string]string{}
-	for _, t := range node.Spec.Taints {
-		taints[TaintKey(t)] = t.Value
+	for _, key := range removed {
+		if _, wanted := want.Labels[key]; !wanted {
+			delete(node.Labels, key)
+		}
 	}
+	merge(node.Annotations, want.Annotations, had.Annotations)
+	taints := taintsOf(node)
 	merge(taints, want.Taints, had.Taints)
+	delete(taints, TaintKey(corev1.Taint{Key: v1alpha1.TaintMachineGone, Effect: corev1.TaintEffectNoExecute}))
 	if startup != "" {
 		delete(taints, TaintKey(corev1.Taint{Key: startup, Effect: corev1.TaintEffectNoSchedule}))
 	}
@@ -115,7 +172,19 @@ func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool
 	return !same
 }
 
-// OnlyLacksOwn reports whether a change of the Node only adds drover's own labels and annotations.
+// Identify sets the provider ID of a Node that has none, and reports whether it did. A Node with the taint uninitialized gets its provider
+// ID from the cloud-controller-manager. Without a provider ID the cluster-autoscaler would not find the Node among the instances of its
+// group, and would have its server deleted.
+func Identify(node *corev1.Node, providerID string) bool {
+	awaited := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintUninitialized })
+	if node.Spec.ProviderID != "" || awaited {
+		return false
+	}
+	node.Spec.ProviderID = providerID
+	return providerID != ""
+}
+
+// OnlyLacksOwn reports whether a change of the Node only adds drover's own labels, annotations and provider ID.
 func OnlyLacksOwn(is, becomes *corev1.Node) bool {
 	return onlyAdds(is.Labels, becomes.Labels) && onlyAdds(is.Annotations, becomes.Annotations) &&
 		equality.Semantic.DeepEqual(is.Spec.Taints, becomes.Spec.Taints)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -50,7 +51,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
-		if n.Labels["a"] != "1" || n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" || len(n.Spec.Taints) != 1 {
+		if n.Labels["a"] != "1" || n.Annotations[v1alpha1.AnnotationOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" || len(n.Spec.Taints) != 1 {
 			t.Errorf("node: %+v", n)
 		}
 	})
@@ -58,7 +59,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
-		if diff := cmp.Diff(map[string]string{"a": "2", v1alpha1.LabelOwnedBy: "u"}, n.Labels); diff != "" {
+		if diff := cmp.Diff(map[string]string{"a": "2", v1alpha1.LabelManaged: "true"}, n.Labels); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff([]corev1.Taint{taint("gpu", "no")}, n.Spec.Taints); diff != "" {
@@ -71,7 +72,7 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "theirs", "x": "y"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{autoscaler, soft}}}}
 		n.sync(t, machineWith(map[string]string{"a": "ours"}, taint("gpu", "yes")), false, true)
 		n.sync(t, machineWith(nil), false, true)
-		if diff := cmp.Diff(map[string]string{"a": "theirs", "x": "y", v1alpha1.LabelOwnedBy: "u"}, n.Labels); diff != "" {
+		if diff := cmp.Diff(map[string]string{"a": "theirs", "x": "y", v1alpha1.LabelManaged: "true"}, n.Labels); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff([]corev1.Taint{autoscaler, soft}, n.Spec.Taints); diff != "" {
@@ -109,9 +110,19 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 		n.Spec.Taints = append(n.Spec.Taints, taint(startup, "again"))
 		n.sync(t, m, true, false)
 	})
-	t.Run("sets the label of the physical host, and updates it after a migration", func(t *testing.T) {
+	t.Run("sets the provider ID of a Node that has none, unless the cloud-controller-manager will set it (F-133)", func(t *testing.T) {
+		for _, tt := range []struct{ had, taint, want string }{
+			{"", "other", "openstack:///s"}, {"", v1alpha1.TaintUninitialized, ""}, {"kubermatic://openstack/u", "other", "kubermatic://openstack/u"},
+		} {
+			n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: tt.had, Taints: []corev1.Taint{taint(tt.taint, "")}}}
+			if changed := Identify(n, "openstack:///s"); n.Spec.ProviderID != tt.want || changed != (tt.want != tt.had) {
+				t.Errorf("with the provider ID %q and the taint %s: provider ID %q, changed %v", tt.had, tt.taint, n.Spec.ProviderID, changed)
+			}
+		}
+	})
+	t.Run("sets the label of the physical host if it is wanted, updates it after a migration, and removes it when it is no longer wanted (F-124)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(nil)
-		for _, host := range []string{"host-1", "host-2"} {
+		for _, host := range []string{"host-1", "host-2", ""} {
 			Apply(&n.Node, Wanted(m, nil, host), n.record, "")
 			if n.Labels[v1alpha1.LabelPhysicalHost] != host {
 				t.Errorf("labels %v, want the host %s", n.Labels, host)
@@ -137,11 +148,53 @@ func TestTheSyncOfLabelsAndTaintsToANode(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("replaces an owner label on the Node that names another Machine", func(t *testing.T) {
+	t.Run("replaces the label of the owner on the Node, as machine-controller sets it, with the annotation (F-124)", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelOwnedBy: "other"}, Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: "ns/other"}}}}
 		n.sync(t, machineWith(nil), false, true)
-		if n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
+		if _, labelled := n.Labels[v1alpha1.LabelOwnedBy]; labelled || n.Annotations[v1alpha1.AnnotationOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
 			t.Errorf("node: %+v", n.ObjectMeta)
+		}
+	})
+}
+
+func TestTheLabelAndTheTaintOfANodeWithGPUs(t *testing.T) {
+	soft := TaintKey(corev1.Taint{Key: v1alpha1.TaintAwaitsGPU, Effect: corev1.TaintEffectPreferNoSchedule})
+	for name, c := range map[string]struct {
+		labels map[string]string
+		has    corev1.ResourceName
+		amount string
+		label  string
+		waits  bool
+	}{
+		"a Node with the label and no GPU yet has the taint that lets the autoscaler wait, and no label of drover's (F-125)": {map[string]string{"accelerator": "a100"}, "nvidia.com/gpu", "0", "", true},
+		"a Node with the label and GPUs has drover's label with their type (F-125)":                                          {map[string]string{"accelerator": "a100"}, "amd.com/gpu", "2", "a100", false},
+		"a Node whose GPUs have a name that the autoscaler does not know has neither, so that it counts as ready (F-126)":    {map[string]string{"accelerator": "a100"}, "nvidia.com/mig-1g.5gb", "7", "", false},
+		"a Node whose GPUs have the name of --gpu-resource has neither (F-126)":                                              {map[string]string{"accelerator": "a100"}, "example.com/shared", "7", "", false},
+		"a Node without the label has neither (F-125)":                                                                       {nil, "nvidia.com/gpu", "2", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: c.labels}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{c.has: resource.MustParse(c.amount)}}}
+			want := v1alpha1.NodeMarks{Labels: map[string]string{}, Taints: map[string]string{}}
+			MarkGPUs(want, node, "accelerator", "example.com/shared")
+			if _, waits := want.Taints[soft]; want.Labels[v1alpha1.LabelGPU] != c.label || waits != c.waits {
+				t.Errorf("labels %v, taints %v", want.Labels, want.Taints)
+			}
+		})
+	}
+	t.Run("drover's label is removed when the Node no longer reports GPUs (F-125)", func(t *testing.T) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelGPU: "a100"}}}
+		if !Apply(node, v1alpha1.NodeMarks{}, v1alpha1.NodeMarks{}, "") || len(node.Labels) > 0 {
+			t.Errorf("labels %v", node.Labels)
+		}
+	})
+}
+
+func TestTheNodeOfAMachineLosesTheTaintOfANodeThatOutlivesItsMachine(t *testing.T) {
+	t.Run("the taint machine-gone is removed, and the taints of other programs stay (F-97)", func(t *testing.T) {
+		other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoExecute}
+		node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: v1alpha1.TaintMachineGone, Effect: corev1.TaintEffectNoExecute}, other}}}
+		if !Apply(node, v1alpha1.NodeMarks{}, v1alpha1.NodeMarks{}, "") || len(node.Spec.Taints) != 1 || node.Spec.Taints[0] != other {
+			t.Errorf("taints %v", node.Spec.Taints)
 		}
 	})
 }

@@ -32,7 +32,8 @@ type StartRules struct {
 	Conditions []corev1.NodeConditionType
 	// DaemonSets must have a Ready pod on the Node.
 	DaemonSets []types.NamespacedName
-	// OtherTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
+	// OtherTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node, in addition to those that
+	// are startup taints by their name ([v1alpha1.IsStartupTaint]).
 	OtherTaints []string
 }
 
@@ -50,14 +51,7 @@ func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
 	case r.hasStartupTaint(node):
 		return false
 	}
-	return ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning || isReady(m)
-}
-
-// isReady reports whether condition Ready of the Machine is True.
-func isReady(m *v1alpha1.Machine) bool {
-	return slices.ContainsFunc(m.Status.Conditions, func(c v1alpha1.MachineCondition) bool {
-		return c.Type == v1alpha1.ConditionReady && c.Status == corev1.ConditionTrue
-	})
+	return ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning || m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue
 }
 
 func (r StartRules) hasStartupTaint(node *corev1.Node) bool {
@@ -85,7 +79,7 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 			out = append(out, fmt.Sprintf("the Node's condition %s is not True", name))
 		}
 	}
-	for _, key := range slices.Concat(startTaints, r.OtherTaints) {
+	for _, key := range slices.Concat(startTaints, r.OtherTaints, startupTaintsOf(node)) {
 		// Report no problem twice: uninitialized is checked above, and a Node that is not Ready also has the taint not-ready or
 		// unreachable.
 		implied := key == v1alpha1.TaintUninitialized || len(out) > 0 && (key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable)
@@ -94,6 +88,16 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 		}
 	}
 	return out
+}
+
+// startupTaintsOf returns the keys of the Node's taints that are startup taints by their name.
+func startupTaintsOf(node *corev1.Node) (keys []string) {
+	for _, t := range node.Spec.Taints {
+		if v1alpha1.IsStartupTaint(t.Key) && !slices.Contains(keys, t.Key) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
 }
 
 // keepsPodsAway reports whether the Node has a taint with the given key that keeps ordinary pods away. A taint with the
@@ -118,13 +122,21 @@ func IsReadyPodOf(pod *corev1.Pod, set types.NamespacedName) bool {
 		})
 }
 
-// unreachableAfter is the time after which the kubelet of a Node that is not Ready counts as dead.
+// unreachableAfter is the time after which a kubelet that does not report counts as dead.
 const unreachableAfter = 5 * time.Minute
 
-// Unreachable reports whether the Node has not been Ready for so long that its kubelet is not expected to terminate any pod.
+// Unreachable reports whether the Node's kubelet has not reported for so long that it is not expected to terminate any pod. Kubernetes
+// then shows condition Ready as Unknown. A kubelet that reports Ready as False runs, and terminates pods.
 func Unreachable(node *corev1.Node, now time.Time) bool {
 	c := Ready(node)
-	return c != nil && c.Status != corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= unreachableAfter
+	return c != nil && c.Status == corev1.ConditionUnknown && now.Sub(c.LastTransitionTime.Time) >= unreachableAfter
+}
+
+// Reports reports whether the Node's kubelet reports its state, Ready or not. Kubernetes shows condition Ready as Unknown soon after
+// a kubelet has stopped.
+func Reports(node *corev1.Node) bool {
+	c := Ready(node)
+	return c != nil && c.Status != corev1.ConditionUnknown
 }
 
 // Runs reports whether the Node is Ready, so that a kubelet runs on its server. It returns false for a nil Node.

@@ -30,11 +30,7 @@ func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 // deletionBegun reports whether an earlier reconcile was allowed to begin the Machine's deletion. A condition that is older
 // than the deletion does not count: it was restored with the Machine from a backup.
 func deletionBegun(m *v1alpha1.Machine) bool {
-	for _, c := range m.Status.Conditions {
-		if c.Type == v1alpha1.ConditionDeleting {
-			held := c.Reason == lifecycle.ReasonKindBeingDeleted || c.Reason == lifecycle.ReasonKindUnknown
-			return !held && c.LastTransitionTime != nil && !c.LastTransitionTime.Before(m.DeletionTimestamp)
-		}
-	}
-	return false
+	c := m.Condition(v1alpha1.ConditionDeleting)
+	held := c.Reason == lifecycle.ReasonKindBeingDeleted || c.Reason == lifecycle.ReasonKindUnknown
+	return !held && c.LastTransitionTime != nil && !c.LastTransitionTime.Before(m.DeletionTimestamp)
 }

@@ -34,10 +34,16 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 			return err
 		}
 	}
+	return o.matchNode(ctx, s, candidates)
+}
+
+// matchNode chooses the Machine's Node among the candidates, and records the facts about it.
+func (o *Observer) matchNode(ctx context.Context, s *scope.Scope, candidates []*corev1.Node) error {
+	seen, matcher := &s.Observed, nodes.NewMatcher(o.Cloud, s.Machine, &s.Observed.Cloud)
 	node, taken := matcher.Match(candidates)
 	if node != nil && !matcher.Owned(node) {
-		taken, err = o.ownedByOther(ctx, s.Machine, node)
-		if err != nil {
+		var err error
+		if taken, err = o.ownedByOther(ctx, s.Machine, node); err != nil {
 			return err
 		}
 	}
@@ -51,7 +57,7 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	seen.Node = node
 	seen.StartRecorded = o.Start.HasStarted(s.Base, node)
 	s.Policy.Unreachable = nodes.Unreachable(node, s.Now())
-	s.Policy.NodeRuns, s.Policy.NodeOutOfService = nodes.Runs(node), nodes.OutOfService(node)
+	s.Policy.NodeReports, s.Policy.NodeOutOfService = nodes.Reports(node), nodes.OutOfService(node)
 	return nil
 }
 
@@ -79,9 +85,8 @@ func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*co
 	return out, nil
 }
 
-// unseenNode reads a Node from the API server when a Machine is being deleted and the cache shows no Node for it. While the
-// watch is late, a Node may have registered. Its pods must be evicted before the server is deleted, and the Node must be
-// deleted with the Machine.
+// unseenNode reads a Node from the API server, although the cache shows no Node for the Machine. While the watch is late, a Node
+// may have registered. Before the server of such a Node is deleted, the Node's pods must be evicted.
 func (o *Observer) unseenNode(ctx context.Context, name string) ([]*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := o.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {

@@ -5,6 +5,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
@@ -39,6 +41,8 @@ type Options struct {
 	// Reach reports since when both API servers have answered again. nil means that they have always answered.
 	Reach *reach.Watch
 	Start nodes.StartRules
+	// AllowedNodeLabels are the keys of reserved labels that Nodes may get from their Machines.
+	AllowedNodeLabels []string
 	// Timeouts apply where the annotations of a Machine and of its group set no timeout.
 	Timeouts lifecycle.Timeouts
 }
@@ -98,6 +102,9 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 	}
 	s.Instance = instance
 	s.Warnings = slices.Concat(instance.Warnings(), bootstrap.Warnings(instance.Config()))
+	for _, key := range v1alpha1.WithheldNodeLabels(o.AllowedNodeLabels, s.Machine.Labels, s.Machine.Spec.Metadata.Labels) {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("label %s: is not put on the Node, because --allowed-node-labels does not list it", key))
+	}
 	if seen.Cloud, err = instance.Observe(ctx); err != nil {
 		seen.CloudErr = fault.Of(err)
 	}
@@ -144,23 +151,43 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 		}
 	}
 	o.observeDeadline(s)
+	if err := o.observeUnseenNode(ctx, s); err != nil {
+		return err
+	}
 	return o.observeDrain(ctx, s)
 }
 
-// observeDeadline computes the time until which the server may become a Node.
+// observeDeadline computes the time until which the server may become a Node. The join timeout begins when this process first
+// saw the server, because the cloud's creation time is from another clock. While the cloud's lists fail, the timeout does not
+// end: certificates are approved only for a server that the cloud shows.
 func (o *Observer) observeDeadline(s *scope.Scope) {
 	server, policy := s.Observed.Cloud.Server, &s.Policy
-	if server == nil || policy.Timeouts.Join <= 0 || server.Created.IsZero() {
+	if server == nil || policy.Timeouts.Join <= 0 || server.Seen.IsZero() {
 		return
 	}
-	began := server.Created
+	began := server.Seen
 	if recovered := o.Reach.State().Recovered; recovered.After(began) {
 		// The time before the API servers answered again does not count: the Node could not register, or drover could not see
 		// it.
 		began = recovered
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)
-	policy.Late = !s.Now().Before(policy.JoinDeadline)
+	policy.Late = s.Observed.Cloud.Outdated == "" && !s.Now().Before(policy.JoinDeadline)
+}
+
+// observeUnseenNode looks up live whether a Node has registered for a server that would otherwise be thrown away: because its
+// join timeout has ended, or because it is in ERROR. The watch of Nodes may be late.
+func (o *Observer) observeUnseenNode(ctx context.Context, s *scope.Scope) error {
+	seen := &s.Observed
+	server := seen.Cloud.Server
+	if seen.Deleting || seen.Joined || seen.Node != nil || server == nil || !s.Policy.Late && server.State != cloud.ServerError {
+		return nil
+	}
+	candidates, err := o.unseenNode(ctx, s.Machine.ServerName())
+	if err != nil || len(candidates) == 0 {
+		return err
+	}
+	return o.matchNode(ctx, s, candidates)
 }
 
 // observeDrain decides whether the pods of a Machine that is being deleted are to be evicted first.
@@ -170,12 +197,13 @@ func (o *Observer) observeDrain(ctx context.Context, s *scope.Scope) error {
 		return nil
 	}
 	_, skip := seen.Node.Annotations[v1alpha1.AnnotationSkipEviction]
-	policy.DrainTimedOut = !s.Now().Before(s.Machine.DeletionTimestamp.Add(policy.Timeouts.Drain))
+	policy.DrainTimedOut, policy.DrainOver = drain.TimedOut(seen.Node, policy.Timeouts.Drain, s.Now())
 	alive := !seen.Cloud.Gone && (seen.Cloud.Server == nil || seen.Cloud.Server.State != cloud.ServerDeleting)
-	if skip || policy.DrainTimedOut || policy.ForcedDrainOver || !alive || policy.Timeouts.Drain <= 0 {
+	policy.DrainDue = !skip && !policy.ForcedDrainOver && alive && policy.Timeouts.Drain > 0
+	if !policy.DrainDue {
 		return nil
 	}
-	var err error
-	policy.DrainDue, err = o.targets.other(ctx, seen.Node, s.Now())
+	other, err := o.targets.other(ctx, seen.Node, s.Now())
+	policy.NoTarget = !other
 	return err
 }

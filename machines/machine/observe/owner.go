@@ -16,13 +16,13 @@ import (
 // names an existing Machine, or an older Machine matches the Node too. It returns an empty string when the Node belongs to no
 // other Machine.
 func (o *Observer) ownedByOther(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
-	owner := n.Labels[v1alpha1.LabelOwnedBy]
+	owner := v1alpha1.NodeOwner(n.Labels, n.Annotations)
 	exists, err := o.machineExists(ctx, m, owner)
 	switch {
 	case err != nil:
 		return "", err
 	case exists:
-		return fmt.Sprintf("node %s belongs to another Machine: its label %s has that Machine's UID %s", n.Name, v1alpha1.LabelOwnedBy, owner), nil
+		return fmt.Sprintf("node %s belongs to another Machine: its %s is that Machine's UID %s", n.Name, v1alpha1.AnnotationOwnedBy, owner), nil
 	}
 	return o.contested(ctx, m, n)
 }

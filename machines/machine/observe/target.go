@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/drain"
 )
 
 // targetsLife is how long a count of the Nodes is reused, so that many drains share one list of Nodes.
@@ -22,16 +23,31 @@ type targets struct {
 
 	mu   sync.Mutex
 	read time.Time
-	// nodes is the number of Nodes that accept pods, and name is the name of one of them. If there is only one, name shows whether it
-	// is the Node that is drained.
-	nodes int
-	name  string
+	// ready are the Nodes that accept pods. closed are those that do not, but may again: somebody else than drover has cordoned them.
+	ready, closed few
 	// coming reports whether a Machine is about to become a Node.
 	coming bool
 }
 
-// other reports whether the pods of a Node could be scheduled on another Node. If no other Node exists or is expected, an
-// eviction only terminates the pods (MC-60).
+// few is a number of Nodes, and the name of one of them. If there is only one, the name shows which Node it is.
+type few struct {
+	number int
+	name   string
+}
+
+func (f *few) add(name string) { f.number, f.name = f.number+1, name }
+
+// beside returns the number of Nodes without the one with this name.
+func (f few) beside(name string) int {
+	if f.name == name {
+		return f.number - 1
+	}
+	return f.number
+}
+
+// other reports whether the pods of a Node could be scheduled on another Node. If no other Node exists or is expected, a
+// disruption budget can only keep the pods where they are (MC-60). Once the drain has begun, a Node that somebody else has cordoned
+// counts too, because it may accept pods again before the drain times out. Nodes that drover drains never do (F-140).
 func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,27 +57,30 @@ func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (
 		}
 		t.read = now
 	}
-	others := t.nodes
-	if t.name == node.Name {
-		others--
+	others := t.ready.beside(node.Name)
+	if drain.Begun(node) {
+		others += t.closed.beside(node.Name)
 	}
 	return others > 0 || t.coming, nil
 }
 
-// look counts the Nodes that accept pods. If there is at most one, it also looks for a Machine that is about to become a Node. The
+// look counts the Nodes that accept pods, or may again. If at most one accepts pods, it also looks for a Machine that is about to become a Node. The
 // caller must hold mu.
 func (t *targets) look(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := t.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	t.nodes, t.name, t.coming = 0, "", false
+	t.ready, t.closed, t.coming = few{}, few{}, false
 	for i := range nodes.Items {
-		if n := &nodes.Items[i]; !n.Spec.Unschedulable {
-			t.nodes, t.name = t.nodes+1, n.Name
+		switch n := &nodes.Items[i]; {
+		case !n.Spec.Unschedulable:
+			t.ready.add(n.Name)
+		case !drain.Begun(n):
+			t.closed.add(n.Name)
 		}
 	}
-	if t.nodes > 1 {
+	if t.ready.number > 1 {
 		return nil
 	}
 	var machines v1alpha1.MachineList

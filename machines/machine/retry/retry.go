@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,11 +51,24 @@ func (r *Retries) MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permis
 	// After a change of leader, another Machine of the set whose server has no Node yet counts as the probe.
 	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
 	for i := range peers {
-		if peer := &peers[i]; peer.Spec.ProviderID != nil && peer.Status.NodeRef == nil && peer.DeletionTimestamp == nil {
+		if joining(&peers[i], s.Policy.Timeouts.Join, s.Now()) {
 			allowed.Allowed = false
 		}
 	}
 	return allowed, err
+}
+
+// joining reports whether the Machine has a server that may still become a Node. A paused Machine, and one whose server has
+// been ACTIVE for longer than the join timeout (5 minutes without a timeout), may wait without a limit, so the others do not wait for it.
+func joining(m *v1alpha1.Machine, timeout time.Duration, now time.Time) bool {
+	if m.Spec.ProviderID == nil || m.Status.NodeRef != nil || m.DeletionTimestamp != nil || v1alpha1.Paused(m.Annotations) {
+		return false
+	}
+	if timeout <= 0 {
+		timeout = backoff.ProbeTimeout
+	}
+	active := m.Condition(v1alpha1.ConditionServerReady)
+	return active.Status != corev1.ConditionTrue || active.LastTransitionTime == nil || now.Sub(active.LastTransitionTime.Time) < timeout
 }
 
 // peers returns the other Machines of the set.
@@ -85,18 +99,32 @@ func attempt(s *scope.Scope) backoff.Attempt {
 
 // Failed records a failure that delays only this Machine, and when to try again. A call that only waits behind other calls of
 // drover is not a failure: the cloud driver requeues the Machine when the turn of the call comes. The requeue that Failed
-// plans for this case is only a fallback.
+// plans for this case is only a fallback. It is not a success either: a deletion that waits still shows its last failure.
 func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
-	cause := fault.Of(err)
+	r.failed(ctx, s, fault.Of(err), r.machines.Failed)
+}
+
+// Unreadable records that the Machine's facts could not be read, and when to read them again.
+func (r *Retries) Unreadable(ctx context.Context, s *scope.Scope) {
+	r.failed(ctx, s, s.Observed.CloudErr, r.machines.Unreadable)
+}
+
+// recorder records a failure of a Machine and returns how long the Machine waits.
+type recorder func(m *v1alpha1.Machine, cause *fault.Error, now time.Time) time.Duration
+
+func (r *Retries) failed(ctx context.Context, s *scope.Scope, cause *fault.Error, record recorder) {
 	if cause.Code == fault.CodeWaitingForTurn {
 		s.WaitsForTurn = true
+		if s.Observed.Deleting {
+			s.Failure = r.machines.Last(s.Machine, s.Now())
+		}
 		s.Detail = cmp.Or(s.Detail, "waiting for other calls of drover to the cloud")
 		s.RequeueWithin(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
 		return
 	}
 	s.Failure = cause
 	r.groups.Release(s.Machine.UID)
-	s.RequeueAfter = r.machines.Failed(s.Machine.UID, cause, s.Now())
+	s.RequeueAfter = record(s.Machine, cause, s.Now())
 	logFailure(ctx, s)
 }
 
@@ -146,10 +174,8 @@ func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 		return
 	}
 	r.machines.Forget(s.Machine.UID)
-	for _, c := range s.Base.Status.Conditions {
-		if c.Type == v1alpha1.ConditionServerReady && c.Status == corev1.ConditionTrue {
-			return
-		}
+	if s.Base.Condition(v1alpha1.ConditionServerReady).Status == corev1.ConditionTrue {
+		return
 	}
 	if r.groups.Succeeded(s.Group.Holder, attempt(s), s.Now()) {
 		r.writeGroup(ctx, s)
@@ -197,14 +223,20 @@ func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
 
 // Wait handles a reconcile that ended because a back-off delays the Machine: it copies the back-off into the scope, and
 // requeues the Machine for the time at which the back-off ends. It returns false when the reconcile ended for another reason.
+// When the group's back-off is over and the Machine only waits for the group's probe, the Machine gets no error: the shortage
+// may have ended. A Machine that shows the group's error already keeps it until the next attempt.
 func (r *Retries) Wait(s *scope.Scope) bool {
 	now := s.Now()
 	switch s.Last.Reason {
 	case lifecycle.ReasonBackOff:
-		s.Failure = r.machines.Unwritten(s.Machine)
-		s.RequeueWithin(max(r.machines.Until(s.Machine, now).Sub(now), time.Second))
+		r.awaitRetry(s)
 	case lifecycle.ReasonGroupBackoff:
-		s.Failure = backoff.FailureFor(s.Policy.Permission.Backoff, s.Machine)
+		e := s.Policy.Permission.Backoff
+		if e.Until.After(now) || ptr.Deref(s.Machine.Status.ErrorReason, "") == e.Code {
+			s.Failure = backoff.FailureFor(e, s.Machine)
+		} else {
+			s.Detail = "another Machine of the group asks the cloud for a server first, because the group's last attempt failed (" + e.Code + ")"
+		}
 		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), time.Second))
 	case lifecycle.ReasonJoinsFail:
 		s.Detail = "at least half of the group's last servers did not become nodes, so one server at a time is tried"
@@ -214,6 +246,22 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 	}
 	return true
 }
+
+// AwaitRetry ends a reconcile of a Machine that is being deleted and that waits after a failure of its deletion. The Machine
+// shows that failure until the next attempt.
+func (r *Retries) AwaitRetry(_ context.Context, s *scope.Scope) (bool, error) {
+	r.awaitRetry(s)
+	return false, nil
+}
+
+func (r *Retries) awaitRetry(s *scope.Scope) {
+	now := s.Now()
+	s.Failure = r.machines.Last(s.Machine, now)
+	s.RequeueWithin(max(r.machines.Until(s.Machine, now).Sub(now), time.Second))
+}
+
+// Answered ends the back-off of a Machine that is being deleted, because the cloud has accepted a request.
+func (r *Retries) Answered(s *scope.Scope) { r.machines.Forget(s.Machine.UID) }
 
 // writeGroup writes the group's back-offs and the outcomes of its joins to the status of its deployment or set; see
 // writeHolder. For a Machine without an owner, the Machine's next write stores the back-offs.

@@ -44,6 +44,9 @@ type written struct {
 	// ended is when this process removed the last finalizer; zero when it did not. It is needed because the answer to that
 	// write contains no new resource version.
 	ended time.Time
+	// additions are the recent additions to the Node with the UID addedTo, by what was added.
+	additions map[string]additions
+	addedTo   types.UID
 }
 
 // ownWrite is the version of an object after a write, and the time of the write.

@@ -5,6 +5,7 @@
 package scope
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,8 @@ type Scope struct {
 	// LeftBehind names the resources that the cloud may still have when the Machine is removed without the cloud's
 	// confirmation. LeftReason is the reason of the Event about these resources.
 	LeftBehind, LeftReason string
+	// LeftOnNode names the pods and volumes that are on the Node although its drain is done, with the reasons.
+	LeftOnNode []string
 	// Gone reports whether the Machine no longer exists. In that case it cannot be written.
 	Gone bool
 
@@ -101,6 +104,18 @@ func (s *Scope) RequeueWithin(after time.Duration) {
 // Warn records a Warning Event for the Machine. Steps call it only when something changes, not in each reconcile.
 func (s *Scope) Warn(reason, message string) {
 	s.store.Recorder.Eventf(s.Machine, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
+}
+
+// WarnParts records one Warning Event for each part of a text that is too long for one. The recorder of Events treats two Events
+// with the same reason and action as repetitions of the first, so each part has an action of its own.
+func (s *Scope) WarnParts(reason string, parts []string) {
+	for i, part := range parts {
+		action := "Reconcile"
+		if i > 0 {
+			action = fmt.Sprintf("Reconcile%d", i+1)
+		}
+		s.store.Recorder.Eventf(s.Machine, nil, corev1.EventTypeWarning, reason, action, "%s", part)
+	}
 }
 
 // WarnOnWrite records a Warning Event after this reconcile has written the Machine. It records none when that write fails, or

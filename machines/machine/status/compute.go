@@ -16,9 +16,6 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 )
 
-// maxWarnings bounds the text of the warnings, in bytes.
-const maxWarnings = 4096
-
 // Result is the part of the outcome of a reconcile that the status reports.
 type Result struct {
 	// Last is the step that ended the reconcile.
@@ -145,26 +142,15 @@ func (in *Input) specValid() (Verdict, bool) {
 
 // setWarnings sets condition Warnings. Most Machines have no such condition.
 func (in *Input) setWarnings() {
-	warnings := slices.Concat(in.Warnings, withoutEffect(&in.Machine.Spec))
+	warnings := slices.Concat(in.Warnings, in.Machine.Spec.WithoutEffect("spec"))
 	slices.Sort(warnings)
 	text := strings.Join(slices.Compact(warnings), "; ")
 	switch {
 	case text != "":
-		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, fault.Cut(text, maxWarnings)})
-	case ReasonOf(in.Machine, v1alpha1.ConditionWarnings) != "" && in.Facts.CloudErr == nil:
+		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, fault.Line(text)})
+	case ReasonOf(in.Machine, v1alpha1.ConditionWarnings) != "" && in.Facts.CloudErr == nil && in.Facts.Cloud.Synced:
 		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionFalse, lifecycle.ReasonSpecValid, ""})
 	}
-}
-
-// withoutEffect returns a warning for each field that is set in the spec but not used by drover.
-func withoutEffect(spec *v1alpha1.MachineSpec) (names []string) {
-	if spec.ConfigSource != nil {
-		names = append(names, "configSource: has no effect; it may be removed")
-	}
-	if spec.Versions.ControlPlane != "" {
-		names = append(names, "versions.controlPlane: has no effect; it may be removed")
-	}
-	return names
 }
 
 func (in *Input) phase() v1alpha1.MachinePhase {

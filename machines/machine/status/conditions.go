@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,37 +15,25 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// SetCondition sets a condition of a Machine. Its transition time changes only with its status.
+// SetCondition sets a condition of a Machine. Its transition time changes only with its status. Afterwards the Machine has one condition
+// of the type: the others, which machine-controller appended, are removed.
 func SetCondition(m *v1alpha1.Machine, name string, v Verdict, now metav1.Time) {
 	list := &m.Status.Conditions
-	for i := range *list {
-		have := &(*list)[i]
-		if have.Type != name {
-			continue
-		}
-		if have.Status != v.Status || have.LastTransitionTime == nil {
-			have.LastTransitionTime = &now
-		}
-		have.Status, have.Reason, have.Message = v.Status, v.Reason, v.Message
-		return
+	typed := func(c v1alpha1.MachineCondition) bool { return c.Type == name }
+	i := slices.IndexFunc(*list, typed)
+	if i < 0 {
+		i, *list = len(*list), append(*list, v1alpha1.MachineCondition{Type: name})
 	}
-	*list = append(*list, v1alpha1.MachineCondition{
-		Type: name, Status: v.Status, Reason: v.Reason, Message: v.Message, LastTransitionTime: &now,
-	})
-}
-
-// ConditionOf returns a condition of the Machine; an empty condition when the Machine has none of that type.
-func ConditionOf(m *v1alpha1.Machine, name string) *v1alpha1.MachineCondition {
-	for i := range m.Status.Conditions {
-		if m.Status.Conditions[i].Type == name {
-			return &m.Status.Conditions[i]
-		}
+	have := &(*list)[i]
+	if have.Status != v.Status || have.LastTransitionTime == nil {
+		have.LastTransitionTime = &now
 	}
-	return &v1alpha1.MachineCondition{}
+	have.Status, have.Reason, have.Message = v.Status, v.Reason, v.Message
+	*list = append((*list)[:i+1], slices.DeleteFunc((*list)[i+1:], typed)...)
 }
 
 // ReasonOf returns the reason of a Machine's condition; empty when it has no such condition.
-func ReasonOf(m *v1alpha1.Machine, name string) string { return ConditionOf(m, name).Reason }
+func ReasonOf(m *v1alpha1.Machine, name string) string { return m.Condition(name).Reason }
 
 // MessageOf returns the message of a Machine's condition; empty when it has no such condition.
-func MessageOf(m *v1alpha1.Machine, name string) string { return ConditionOf(m, name).Message }
+func MessageOf(m *v1alpha1.Machine, name string) string { return m.Condition(name).Message }

@@ -32,7 +32,7 @@ func (in *Input) operation() (kind, state, text string) {
 	case f.Deleting && in.Last.Step == lifecycle.DrainNode:
 		kind = "Drain"
 	case f.Deleting:
-		kind = "Delete"
+		kind = v1alpha1.OperationDelete
 	case f.Joined:
 		kind = "Join"
 	default:
@@ -47,8 +47,6 @@ func (in *Input) operation() (kind, state, text string) {
 		return kind, stateProcessing, text
 	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
 		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))
-	case in.Failure == nil && in.Last.Reason == lifecycle.ReasonBackOff && in.Machine.Status.ErrorMessage != nil:
-		return kind, v1alpha1.OperationFailed, *in.Machine.Status.ErrorMessage
 	case f.Joined && !f.Deleting:
 		return kind, stateSuccessful, text
 	}

@@ -41,7 +41,7 @@ func (in *Input) shutDown(server *cloud.Server) Verdict {
 // busyPatience after the condition has last become False.
 func (in *Input) busy(server *cloud.Server) Verdict {
 	since := in.Now.Time
-	if c := ConditionOf(in.Machine, v1alpha1.ConditionServerReady); c.Status == corev1.ConditionFalse && c.LastTransitionTime != nil {
+	if c := in.Machine.Condition(v1alpha1.ConditionServerReady); c.Status == corev1.ConditionFalse && c.LastTransitionTime != nil {
 		since = c.LastTransitionTime.Time
 	}
 	what := fmt.Sprintf("server %s has a task that drover did not start: the cloud calls it %s", server.ID, server.Busy)
@@ -86,7 +86,7 @@ func NextLook(m *v1alpha1.Machine, f *lifecycle.Facts, now time.Time) time.Durat
 		return 0
 	}
 	due := usedUntil(m, f)
-	switch c := ConditionOf(m, v1alpha1.ConditionServerReady); {
+	switch c := m.Condition(v1alpha1.ConditionServerReady); {
 	case c.Reason == lifecycle.ReasonServerBusy:
 		due = c.LastTransitionTime.Add(busyPatience)
 	case f.Start == lifecycle.StartPending:

@@ -120,15 +120,15 @@ func (in *Input) nodeReady() Verdict {
 	case ready.Status == corev1.ConditionTrue:
 		return Verdict{corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""}
 	}
-	return Verdict{ready.Status, lifecycle.ReasonNodeNotReady, ready.Reason + ": " + ready.Message}
+	return Verdict{ready.Status, lifecycle.ReasonNodeNotReady, fault.Line(ready.Reason + ": " + ready.Message)}
 }
 
-// startMessage returns what the Node lacks to complete its first start. In a reconcile that did not sync the Node, it is
+// startMessage returns what the Node lacks to complete its first start, as one line, because a kubelet chooses some of its words. In a reconcile that did not sync the Node, it is
 // computed from the Node alone.
 func (in *Input) startMessage() string {
 	awaited := in.Awaited
 	if len(awaited) == 0 {
 		awaited = in.Start.Missing(in.Facts.Node)
 	}
-	return cmp.Or(strings.Join(awaited, "; "), "the labels and taints of the Node have not been written yet")
+	return cmp.Or(fault.Line(strings.Join(awaited, "; ")), "the labels and taints of the Node have not been written yet")
 }

@@ -55,7 +55,7 @@ func consoleIs(s *scope.Scope, reason string) bool {
 
 // clearConsole sets condition Console to False when the server has become a Node after all.
 func clearConsole(s *scope.Scope) {
-	if status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).Status == corev1.ConditionTrue {
+	if s.Machine.Condition(v1alpha1.ConditionConsole).Status == corev1.ConditionTrue {
 		s.SetCondition(v1alpha1.ConditionConsole, status.Verdict{Status: corev1.ConditionFalse, Reason: lifecycle.ReasonJoined})
 	}
 }
@@ -63,11 +63,11 @@ func clearConsole(s *scope.Scope) {
 // consoleLooks are the times at which drover reads the console of an ACTIVE server without a Node, as fractions of the join timeout.
 var consoleLooks = []float64{0.5, 0.75}
 
-// nextLook returns the first time later than after at which the console of a server is to be read. created is when the server was
-// created. It returns false when the console is not to be read again before the join deadline.
-func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
+// nextLook returns the first time later than after at which the console of a server is to be read. began is when the join
+// timeout began. It returns false when the console is not to be read again before the join deadline.
+func nextLook(began, after time.Time, timeout time.Duration) (time.Time, bool) {
 	for _, part := range consoleLooks {
-		if at := created.Add(time.Duration(part * float64(timeout))); at.After(after) {
+		if at := began.Add(time.Duration(part * float64(timeout))); at.After(after) {
 			return at, true
 		}
 	}
@@ -79,16 +79,17 @@ func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool)
 // that a restart does not repeat the read.
 func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 	server, now := s.Observed.Cloud.Server, s.Now()
-	if s.Policy.Timeouts.Join <= 0 || server.State != cloud.ServerActive || server.Created.IsZero() {
+	if s.Policy.JoinDeadline.IsZero() || server.State != cloud.ServerActive {
 		return
 	}
-	last := server.Created
+	began := s.Policy.JoinDeadline.Add(-s.Policy.Timeouts.Join)
+	last := began
 	if consoleIs(s, lifecycle.ReasonWaitingForNode) {
-		if c := status.ConditionOf(s.Base, v1alpha1.ConditionConsole); c.LastHeartbeatTime != nil {
+		if c := s.Base.Condition(v1alpha1.ConditionConsole); c.LastHeartbeatTime != nil {
 			last = c.LastHeartbeatTime.Time
 		}
 	}
-	at, due := nextLook(server.Created, last, s.Policy.Timeouts.Join)
+	at, due := nextLook(began, last, s.Policy.Timeouts.Join)
 	if due && !at.After(now) {
 		text := j.readConsole(ctx, s)
 		v := status.Verdict{Status: corev1.ConditionFalse, Reason: lifecycle.ReasonWaitingForNode, Message: consoleIntro(server) + "its console shows no failure yet"}
@@ -96,7 +97,7 @@ func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 			v.Status, v.Message = corev1.ConditionTrue, consoleIntro(server)+text
 		}
 		setConsole(s, v)
-		at, due = nextLook(server.Created, now, s.Policy.Timeouts.Join)
+		at, due = nextLook(began, now, s.Policy.Timeouts.Join)
 	}
 	if due {
 		s.RequeueWithin(at.Sub(now))
@@ -118,7 +119,7 @@ func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 // setConsole sets condition Console and records in it when the console was read.
 func setConsole(s *scope.Scope, v status.Verdict) {
 	s.SetCondition(v1alpha1.ConditionConsole, v)
-	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
+	s.Machine.Condition(v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
 }
 
 // Expressions that find the failure in a console. A line names a failure when it contains the name of a program that creates the

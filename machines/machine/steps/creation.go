@@ -51,10 +51,8 @@ func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error
 // unknown operating system), the Machine gets no server and shows why. A Machine that must wait for another program gets no
 // server before that program has finished.
 func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, error) {
-	err := c.Bootstrap.Check(ctx, s.Machine)
-	if err == nil {
-		s.UserData, err = c.Bootstrap.UserData(ctx, s.Machine, s.Instance.Config())
-	}
+	var err error
+	s.UserData, err = UserData(ctx, c.Bootstrap, s)
 	var problem *bootstrap.Problem
 	if errors.As(err, &problem) {
 		c.Retries.Failed(ctx, s, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", problem.Message))
@@ -74,6 +72,14 @@ func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, erro
 	}
 	s.Progress.UserData = true
 	return true, nil
+}
+
+// UserData checks the kubelet's version, and returns the user data of the Machine. Its errors are those of the Source.
+func UserData(ctx context.Context, from *bootstrap.Source, s *scope.Scope) ([]byte, error) {
+	if err := from.Check(ctx, s.Machine); err != nil {
+		return nil, err
+	}
+	return from.UserData(ctx, s.Machine, s.Instance.Config())
 }
 
 // Prepare creates the resources that must exist before the server, such as its ports.

@@ -57,7 +57,7 @@ func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
 func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server
 	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDeletingServer {
-		drainCutOff(ctx, s)
+		warnLeft(ctx, s)
 		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
 	}
 	if err := d.recordBelongings(ctx, s); err != nil {
@@ -67,6 +67,7 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 	if err := s.Instance.DeleteServer(ctx); err != nil {
 		return d.refusedInDeletion(ctx, s, err)
 	}
+	d.Retries.Answered(s)
 	s.RequeueWithin(scope.PollCloud)
 	s.Progress.CloudRefused = s.Policy.ForceOver
 	return s.Policy.ForceOver, nil
@@ -100,6 +101,7 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 		_, err = d.refusedInDeletion(ctx, s, err)
 		return true, err
 	}
+	d.Retries.Answered(s)
 	if len(released.Left) > 0 {
 		s.LeftBehind, s.LeftReason = strings.Join(released.Left, "; "), lifecycle.ReasonLeftAlone
 	}
@@ -196,7 +198,8 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 		s.Warn(s.LeftReason, s.LeftBehind)
 	}
 	kept := s.Machine.Finalizers
-	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(kept), func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
+	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(kept), lifecycle.Removes)
+	d.warnOfFinalizers(s, kept)
 	err := s.WriteAhead(ctx, scope.BeforeForgetting)
 	if apierrors.IsNotFound(err) {
 		// The Machine is gone, or the API server does not serve Machines at the moment. Check again later.
@@ -211,4 +214,23 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 	d.Retries.Forget(s.Machine.UID)
 	d.Drains.Forget(s.Machine.UID)
 	return false, nil
+}
+
+// warnOfFinalizers reports the finalizers of machine-controller that drover removes without having done what they stand for, and the
+// finalizers of other programs that still hold the Machine.
+func (d *Deletion) warnOfFinalizers(s *scope.Scope, before []string) {
+	ended := slices.DeleteFunc(slices.Clone(before), func(name string) bool {
+		return !lifecycle.Removes(name) || slices.Contains(lifecycle.OwnFinalizers, name)
+	})
+	if len(ended) > 0 {
+		s.Warn(lifecycle.ReasonFinalizerEnded, fmt.Sprintf("the server is gone, and drover removes machine-controller's finalizer %s; what it stands for, such as a subscription, must be ended by hand",
+			strings.Join(ended, ", ")))
+	}
+	if len(s.Machine.Finalizers) == 0 {
+		return
+	}
+	s.Last.Reason = lifecycle.ReasonFinalizers
+	s.Detail = fmt.Sprintf("drover has deleted everything of this Machine; the object stays until other programs remove their finalizers: %s", strings.Join(s.Machine.Finalizers, ", "))
+	s.Warn(lifecycle.ReasonFinalizers, s.Detail)
+	s.ComputeStatus()
 }

@@ -36,7 +36,7 @@ const (
 // DrainNode cordons the Node and requests the eviction of its pods. It does not wait for the evictions, nor for the pods to
 // end.
 func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) {
-	node, err := drain.Cordon(ctx, d.Nodes, s.Observed.Node)
+	node, err := drain.Cordon(ctx, d.Nodes, s.Observed.Node, s.Now())
 	if err != nil {
 		return false, err
 	}
@@ -44,8 +44,12 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	retry := retryDrain(s)
 	result, known, err := d.Drains.Drain(ctx, drain.Request{
 		Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Every: retry,
-		Order: drain.Order{Node: s.Observed.Node.Name, Mode: drain.Mode{Abrupt: s.Policy.Unreachable || s.Observed.Force || s.Progress.OutOfService}, VolumeTimeout: s.Policy.Timeouts.Volumes},
+		Order: drain.Order{Node: node.Name, Mode: drainMode(s), VolumeTimeout: s.Policy.Timeouts.Volumes},
 	})
+	if err != nil && s.Policy.DrainOver {
+		s.LeftOnNode = append(s.LeftOnNode, "pods that could not be read or evicted: "+fault.Line(err.Error()))
+		return true, d.drained(ctx, s, result.Detaching)
+	}
 	if err != nil && len(result.Blocked) == 0 {
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) {
@@ -61,16 +65,29 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	switch {
 	case known:
 		s.Detail = drainText(result)
-		warnBlocked(s, blockedText(result.Blocked))
+		warnBlocked(s, heldText(&result))
 	case status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) == lifecycle.ReasonDraining:
 		s.Detail = status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
 	}
 	if known && result.Done {
+		for _, pod := range texts(result.Left()) {
+			s.LeftOnNode = append(s.LeftOnNode, "pod "+pod)
+		}
 		return true, d.drained(ctx, s, result.Detaching)
 	}
 	s.RequeueWithin(retry)
-	s.RequeueWithin(s.Machine.DeletionTimestamp.Add(s.Policy.Timeouts.Drain).Sub(s.Now()))
+	s.RequeueWithin(s.Policy.Timeouts.Drain - drain.Lasted(node, s.Now()))
 	return false, nil
+}
+
+// drainMode returns how the Node is drained now.
+func drainMode(s *scope.Scope) drain.Mode {
+	return drain.Mode{
+		Abrupt:   s.Policy.Unreachable || s.Observed.Force || s.Progress.OutOfService,
+		Final:    s.Policy.DrainTimedOut,
+		Over:     s.Policy.DrainOver,
+		NoTarget: s.Policy.NoTarget,
+	}
 }
 
 // drained records that no pod is left to evict, and whether volumes are still attached. A drain that does not wait for pods
@@ -85,6 +102,11 @@ func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []stri
 	s.Progress.Drained = true
 	s.Progress.Attached = len(detaching) > 0 && mayDetach(s) && s.Policy.Timeouts.Volumes > 0
 	s.Progress.DetachOver = s.Progress.Attached && detachOver(s)
+	if s.Progress.DetachOver {
+		for _, volume := range detaching {
+			s.LeftOnNode = append(s.LeftOnNode, "volume "+volume+": it is still attached")
+		}
+	}
 	return nil
 }
 
@@ -137,7 +159,8 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 
 // retryDrain returns the time after which to check the drain again, given the result of the last check.
 func retryDrain(s *scope.Scope) time.Duration {
-	blocked := strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionDeleting), status.BlockedPrefix)
+	message := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+	blocked := strings.HasPrefix(message, status.BlockedPrefix) || strings.HasPrefix(message, stayingPrefix)
 	switch {
 	case !blocked:
 		return retryEnding
@@ -166,6 +189,7 @@ func detachOver(s *scope.Scope) bool {
 
 // The parts of the text that describes a drain.
 const (
+	stayingPrefix   = "pods do not leave the Node: "
 	detachingPrefix = "volumes are being detached: "
 	detailSeparator = "; "
 )
@@ -174,10 +198,9 @@ const (
 // not written after each check.
 func drainText(result drain.Result) string {
 	var parts []string
-	switch {
-	case len(result.Blocked) > 0:
-		parts = append(parts, blockedText(result.Blocked))
-	case result.Remaining > 0:
+	if held := heldText(&result); held != "" {
+		parts = append(parts, held)
+	} else if result.Remaining > 0 {
 		parts = append(parts, "pods are terminating")
 	}
 	if len(result.Detaching) > 0 {
@@ -186,44 +209,73 @@ func drainText(result drain.Result) string {
 	return strings.Join(parts, detailSeparator)
 }
 
-// blockedText names the pods whose eviction is refused, with the API server's reasons; empty when no eviction is refused.
-func blockedText(blocked []drain.Blocked) string {
-	if len(blocked) == 0 {
-		return ""
+// heldText names the pods whose eviction is refused, and those that do not leave the Node, with the reasons; empty when there are
+// none.
+func heldText(result *drain.Result) string {
+	var parts []string
+	if len(result.Blocked) > 0 {
+		parts = append(parts, status.BlockedPrefix+listed(result.Blocked))
 	}
-	return status.BlockedPrefix + listed(blocked)
+	if len(result.Staying) > 0 {
+		parts = append(parts, stayingPrefix+listed(result.Staying))
+	}
+	return strings.Join(parts, detailSeparator)
 }
 
-// warnBlocked records an Event when evictions are refused for the first time, and again when the pods or the reasons change,
-// but not at each retry. The Event is recorded after the write of the condition that has the same text.
-func warnBlocked(s *scope.Scope, blocked string) {
+// warnBlocked records an Event when pods cannot leave the Node for the first time, and again when the pods or the reasons change,
+// but not at each retry. held is the text about these pods. The Event is recorded after the write of the condition that has the same
+// text.
+func warnBlocked(s *scope.Scope, held string) {
 	before := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
-	if blocked == "" || before == blocked || strings.HasPrefix(before, blocked+detailSeparator+detachingPrefix) {
+	if held == "" || before == held || strings.HasPrefix(before, held+detailSeparator+detachingPrefix) {
 		return
 	}
-	s.WarnOnWrite("DrainBlocked", fmt.Sprintf("node %s: %s", s.Observed.Node.Name, blocked))
+	s.WarnOnWrite("DrainBlocked", fmt.Sprintf("node %s: %s", s.Observed.Node.Name, held))
 }
 
 func listed(blocked []drain.Blocked) string {
-	var parts []string
-	for _, b := range blocked[:min(len(blocked), maxListed)] {
-		parts = append(parts, fmt.Sprintf("%s: %s", b.Pod, b.Reason))
-	}
+	parts := texts(blocked[:min(len(blocked), maxListed)])
 	if more := len(blocked) - maxListed; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, detailSeparator)
 }
 
-// drainCutOff reports, once, that the drain timeout ended a drain before all pods were evicted (MCM-66).
-func drainCutOff(ctx context.Context, s *scope.Scope) {
-	if !s.Policy.DrainTimedOut || status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDraining {
+// texts returns the names of the pods, each with the reason why it cannot leave the Node.
+func texts(blocked []drain.Blocked) (out []string) {
+	for _, b := range blocked {
+		out = append(out, b.Pod+": "+b.Reason)
+	}
+	return out
+}
+
+// warnLeft records, before the server is deleted, which pods and volumes are still on the Node, each with the reason (MCM-66).
+func warnLeft(ctx context.Context, s *scope.Scope) {
+	reason, intro := "NodeNotEmpty", "the server is deleted, and still on its Node are: "
+	if s.Policy.DrainTimedOut {
+		reason, intro = "DrainTimedOut", fmt.Sprintf("the drain has lasted for %v; %s", s.Policy.Timeouts.Drain, intro)
+	}
+	if len(s.LeftOnNode) == 0 {
 		return
 	}
-	text := fmt.Sprintf("after %v the server is deleted with pods on it: %s", s.Policy.Timeouts.Drain, status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
 	s.Urgent = true
-	s.Warn("DrainTimedOut", text)
-	ctrl.LoggerFrom(ctx).Info("The drain timeout is over: the server is deleted with pods on it", "after", s.Policy.Timeouts.Drain.String(), "blocked", status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
+	s.WarnParts(reason, notes(intro, s.LeftOnNode))
+	ctrl.LoggerFrom(ctx).Info("The server is deleted before its Node is empty", "reason", reason, "left", s.LeftOnNode)
+}
+
+// maxNote is how many bytes of text an Event may have. The API server refuses a longer one.
+const maxNote = 1000
+
+// notes returns the texts of the Events that together name all items of a list. There is more than one when one cannot hold them all.
+func notes(intro string, items []string) (out []string) {
+	for len(items) > 0 {
+		note, n := intro+fault.Cut(items[0], maxNote-len(intro)), 1
+		for ; n < len(items) && len(note)+len(detailSeparator)+len(items[n]) <= maxNote; n++ {
+			note += detailSeparator + items[n]
+		}
+		out, items = append(out, note), items[n:]
+	}
+	return out
 }
 
 // TakeOutOfService makes Kubernetes delete the pods and detach the volumes of a Node whose kubelet does not answer any more,

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
-	"github.com/drover-project/drover/machines/machine/status"
 )
 
 // Join waits for the Node of a server and records the Node in the Machine. It gives up a Machine whose server is lost or does
@@ -58,7 +57,7 @@ func awaited(s *scope.Scope) string {
 	}
 	text := fmt.Sprintf("waiting for node %s to register; its server %s was made at %s, and drover waits %s; look at the console of the server and at the CertificateSigningRequests of system:node:%s",
 		name, server.ID, server.Created.UTC().Format(time.RFC3339), until, name)
-	if c := status.ConditionOf(s.Machine, v1alpha1.ConditionConsole); c.Status == corev1.ConditionTrue && strings.HasPrefix(c.Message, consoleIntro(server)) {
+	if c := s.Machine.Condition(v1alpha1.ConditionConsole); c.Status == corev1.ConditionTrue && strings.HasPrefix(c.Message, consoleIntro(server)) {
 		if line := failureIn(strings.TrimPrefix(c.Message, consoleIntro(server))); line != "" {
 			text += "; the console shows: " + fault.Line(line)
 		}

@@ -32,7 +32,7 @@ type NodeSync struct {
 const retryStart = 5 * time.Second
 
 // Sync applies labels, annotations and taints to the Node, and removes the startup taint when the first start of the Node is
-// complete. It writes the Node with one patch, and only when the Node must change. Labels and annotations that no pod needs
+// complete. It sets the provider ID of a Node that gets none from another program. It writes the Node with one patch, and only when the Node must change. Labels and annotations that no pod needs
 // wait for the patch that completes the first start, but at most for [status.LongestUnwritten].
 func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	want, err := n.Template.wanted(ctx, s)
@@ -42,6 +42,7 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	if err := n.awaitStart(ctx, s); err != nil {
 		return false, err
 	}
+	n.leaveContested(s, want)
 	s.Progress.Synced = true
 	started := s.Facts().HasStarted() || len(s.Awaited) == 0
 	had, startup := nodes.RecordOf(s.Machine), ""
@@ -50,6 +51,9 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	}
 	node := s.Observed.Node.DeepCopy()
 	changed := nodes.Apply(node, want, had, startup)
+	if server := s.Observed.Cloud.Server; server != nil {
+		changed = nodes.Identify(node, server.ProviderID) || changed
+	}
 	left := status.LongestUnwritten - s.Now().Sub(node.CreationTimestamp.Time)
 	if changed && !started && left > 0 && nodes.OnlyLacksOwn(s.Observed.Node, node) {
 		s.RequeueWithin(left)
@@ -77,6 +81,7 @@ func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.N
 			return err
 		}
 	}
+	added := nodes.Lacking(s.Observed.Node, want)
 	// The patch replaces the whole list of taints, so the Node must still have the list that was read.
 	patch := client.MergeFromWithOptions(s.Observed.Node, client.MergeFromWithOptimisticLock{})
 	if err := n.Nodes.Patch(ctx, node, patch, n.FieldOwner); err != nil {
@@ -84,7 +89,19 @@ func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.N
 		return fmt.Errorf("patching node %s: %w", node.Name, err)
 	}
 	s.WroteNode(node)
+	s.Added(node.UID, added)
 	return nil
+}
+
+// leaveContested removes from want what another program keeps removing from the Node, and warns about it. Otherwise the two programs would
+// write the Node without end, and a taint that comes and goes would evict pods each time (F-129).
+func (n *NodeSync) leaveContested(s *scope.Scope, want v1alpha1.NodeMarks) {
+	node := s.Observed.Node
+	contested := slices.DeleteFunc(nodes.Lacking(node, want), func(mark string) bool { return !s.Contested(node.UID, mark) })
+	nodes.Leave(want, contested)
+	for _, mark := range contested {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s: another program keeps removing it from node %s, so drover adds it only once an hour; name a taint that belongs to another program in --other-startup-taints, and remove the rest from the template", mark, node.Name))
+	}
 }
 
 // awaitStart records what the Node still lacks to complete its first start. It reads pods only when nothing else is missing.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,11 +104,9 @@ func (c *cache) sweep() {
 	maps.DeleteFunc(c.entries, func(_ string, e cached) bool { return !now.Before(e.until) })
 }
 
-// drop removes the answers for these keys, so that the next lookup of each key makes a request.
-func (c *cache) drop(keys ...string) {
+// drop removes all answers whose key begins with the name of a kind, so that the next lookup of each makes a request.
+func (c *cache) drop(kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range keys {
-		delete(c.entries, key)
-	}
+	maps.DeleteFunc(c.entries, func(key string, _ cached) bool { return strings.HasPrefix(key, kind) })
 }

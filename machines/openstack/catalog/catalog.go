@@ -8,9 +8,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Catalog looks up the resources that provider specs name, in one project and region, by name or ID. When several
-// resources have the name, it returns an error with their IDs. When no resource has the name, it returns an Invalid error,
-// whose code depends on the kind.
+// Catalog looks up the resources that provider specs name, in one project and region, by name or ID. The project's own resources
+// count before those that other projects share with it. When several resources still have the name, it returns an error with their
+// IDs. When no resource has the name, it returns an Invalid error, whose code depends on the kind.
 type Catalog struct {
 	session   *client.Session
 	cache     *cache
@@ -22,11 +22,11 @@ func New(s *client.Session, c clock.Clock, clusterID string) *Catalog {
 	return &Catalog{session: s, cache: newCache(c), clusterID: clusterID}
 }
 
-// wanted returns the description of a resource for errors, with the region when it is known.
+// wanted returns the description of a resource to look up, with project and region when they are known.
 func (c *Catalog) wanted(ctx context.Context, k kind, name string) wanted {
 	w := wanted{kind: k, name: name}
 	if id, err := c.session.Scope(ctx); err == nil {
-		w.region = id.Region
+		w.project, w.region, w.admin = id.ProjectID, id.Region, id.Admin
 	}
 	return w
 }

@@ -24,6 +24,8 @@ type keyPair struct {
 
 func (k keyPair) named() resource { return k.Pair }
 
+func (keyPair) rank(string) rank { return own }
+
 // volumeType returns an error unless the volume type exists.
 func (c *Catalog) volumeType(ctx context.Context, name string) error {
 	_, err := find(ctx, c, volumeTypeKind, name, unfiltered[resource])

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"net/url"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -19,6 +20,18 @@ type Image struct {
 	Status       string `json:"status"`
 	MinDisk      int    `json:"min_disk"`
 	Architecture string `json:"architecture"`
+	Owner        string `json:"owner"`
+	Visibility   string `json:"visibility"`
+}
+
+func (i Image) rank(project string) rank {
+	switch {
+	case i.Owner == project:
+		return own
+	case i.Visibility == private:
+		return foreign
+	}
+	return shared
 }
 
 // image returns the active image with that name or ID. It ignores other images, because two images have the same name while one
@@ -37,8 +50,52 @@ func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
 		if len(found) == 0 {
 			return Image{}, w.missing(c.imageNames(ctx))
 		}
+		if err := c.hideUnshared(ctx, w, found); err != nil {
+			return Image{}, err
+		}
 		return pick(w, found)
 	})
+}
+
+// The visibilities of images that belong to one project. Glance gives a new image the second one, before the image has any member.
+const (
+	private         = "private"
+	sharedToMembers = "shared"
+)
+
+// hideUnshared sets the visibility private for images of the wanted name that other projects share, but not with this one. Only an
+// administrator sees such images. Nothing is looked up for others, or when the project has an image of that name.
+func (c *Catalog) hideUnshared(ctx context.Context, w wanted, all []Image) error {
+	if !w.admin || slices.ContainsFunc(all, func(i Image) bool { return i.Name == w.name && i.rank(w.project) == own }) {
+		return nil
+	}
+	for n := range all {
+		if all[n].Name != w.name || all[n].Visibility != sharedToMembers {
+			continue
+		}
+		member, err := c.isMember(ctx, all[n].ID, w.project)
+		if err != nil {
+			return err
+		}
+		if !member {
+			all[n].Visibility = private
+		}
+	}
+	return nil
+}
+
+// isMember reports whether an image is shared with a project.
+func (c *Catalog) isMember(ctx context.Context, id, project string) (bool, error) {
+	members, err := client.List[member](ctx, c.session, client.Listing{
+		Call: client.Call{Service: client.Image, Doing: "listing the projects with which image " + id + " is shared"},
+		Path: "images/" + url.PathEscape(id) + "/members", Field: "members",
+	})
+	return slices.ContainsFunc(members, func(m member) bool { return m.Project == project }), err
+}
+
+// member is a project with which an image is shared.
+type member struct {
+	Project string `json:"member_id"`
 }
 
 // unlistedImage reads one image by its ID. Lists contain neither community images nor images of another project that this project

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,6 +20,20 @@ var (
 type network struct {
 	resource
 	External bool `json:"router:external"`
+	// PortSecurity is nil in a cloud without Neutron's extension port-security.
+	PortSecurity *bool `json:"port_security_enabled"`
+}
+
+// port returns a port in the network.
+func (n network) port() PlannedPort {
+	return PlannedPort{NetworkID: n.ID, Open: n.PortSecurity != nil && !*n.PortSecurity}
+}
+
+func (n network) rank(project string) rank {
+	if r := n.resource.rank(project); r != foreign || !n.External {
+		return r
+	}
+	return shared
 }
 
 type subnet struct {
@@ -31,24 +46,73 @@ func (c *Catalog) network(ctx context.Context, name string) (network, error) {
 }
 
 func (c *Catalog) subnet(ctx context.Context, name string) (subnet, error) {
-	return find(ctx, c, subnetKind, name, byNameOrID[subnet])
+	return lookup(c.cache, subnetKind.key(name), func() (subnet, error) {
+		w := c.wanted(ctx, subnetKind, name)
+		all, err := byNameOrID[subnet](ctx, c.session, subnetKind, name)
+		if err == nil {
+			err = c.markShared(ctx, w, all)
+		}
+		if err != nil {
+			return subnet{}, err
+		}
+		return pick(w, all)
+	})
 }
 
-// pool returns the external network of a floating IP pool.
+// networksAtOnce is the maximum number of networks in one list request. The request has their IDs in its URL, whose length is limited.
+const networksAtOnce = 100
+
+// markShared sets the field Shared of subnets that belong to other projects. A subnet is shared when its network is; Neutron shows that
+// for networks only. markShared looks nothing up when the project has a subnet of the wanted name, because that one is used then.
+func (c *Catalog) markShared(ctx context.Context, w wanted, all []subnet) error {
+	var ids []string
+	for _, s := range all {
+		if s.Name == w.name && s.Project != w.project {
+			ids = append(ids, s.NetworkID)
+		}
+	}
+	if slices.ContainsFunc(all, func(s subnet) bool { return s.Name == w.name && s.Project == w.project }) {
+		return nil
+	}
+	usable := map[string]bool{}
+	for some := range slices.Chunk(ids, networksAtOnce) {
+		l := networkKind.listing("of subnet " + w.name)
+		l.Query = url.Values{"id": some}
+		networks, err := client.List[network](ctx, c.session, l)
+		if err != nil {
+			return err
+		}
+		for _, n := range networks {
+			usable[n.ID] = n.rank(w.project) != foreign
+		}
+	}
+	for i := range all {
+		all[i].Shared = new(usable[all[i].NetworkID])
+	}
+	return nil
+}
+
+// pool returns the external network of a floating IP pool. Other networks do not count, because another project may share one of the
+// same name.
 func (c *Catalog) pool(ctx context.Context, name string) (network, error) {
-	n, err := c.network(ctx, name)
-	if e := fault.Of(err); e != nil && e.Code == fault.CodeNetworkNotFound {
-		return n, c.wanted(ctx, poolKind, name).missing(nil)
-	}
-	if err == nil && !n.External {
-		return n, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is not an external network; use an external one", name)
-	}
-	return n, err
+	return lookup(c.cache, poolKind.key(name), func() (network, error) {
+		all, err := byNameOrID[network](ctx, c.session, networkKind, name)
+		if err != nil {
+			return network{}, err
+		}
+		found := len(all)
+		all = slices.DeleteFunc(all, func(n network) bool { return !n.External })
+		if len(all) == 0 && found > 0 {
+			return network{}, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is not an external network; use an external one", name)
+		}
+		return pick(c.wanted(ctx, poolKind, name), all)
+	})
 }
 
-// onlyNetwork returns the network for specs with neither a network nor a subnet. If the project sees only one network, it is that
-// network; otherwise it is the only one that is not external and has a visible subnet. With no or several candidates, onlyNetwork
-// returns an Invalid error. machine-controller has the same rule, but also counts external networks with visible subnets.
+// onlyNetwork returns the network for specs with neither a network nor a subnet. If the project sees only one network, and it is its
+// own, it is that network; otherwise it is the only one of its own that is not external and has a visible subnet. With no or several
+// candidates, onlyNetwork returns an Invalid error. machine-controller also counts external networks, and networks of other projects:
+// then another project could share a network, and get the next servers into it.
 func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 	return lookup(c.cache, networkKind.key(""), func() (network, error) {
 		all, err := client.List[network](ctx, c.session, client.Listing{
@@ -57,7 +121,13 @@ func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 		if err != nil {
 			return network{}, err
 		}
-		if len(all) == 1 {
+		scope, err := c.session.Scope(ctx)
+		if err != nil {
+			return network{}, err
+		}
+		several := len(all) > 1
+		all = slices.DeleteFunc(all, func(n network) bool { return n.rank(scope.ProjectID) != own })
+		if len(all) == 1 && !several {
 			return all[0], nil
 		}
 		subnets, err := client.List[subnet](ctx, c.session, client.Listing{
@@ -83,10 +153,10 @@ func pickOnly(all []network, subnets []subnet) (network, error) {
 	switch len(candidates) {
 	case 0:
 		return network{}, fault.New(fault.Invalid, fault.CodeNetworkNotFound,
-			"is empty, and the project sees no network with a subnet; set a network or a subnet")
+			"is empty, and the project has no network of its own with a subnet; set a network or a subnet")
 	case 1:
 		return candidates[0], nil
 	}
 	return network{}, fault.New(fault.Invalid, fault.CodeAmbiguousName,
-		"is empty, and the project sees %d networks; set one of: %s", len(candidates), strings.Join(names, ", "))
+		"is empty, and the project has %d networks; set one of: %s", len(candidates), strings.Join(names, ", "))
 }

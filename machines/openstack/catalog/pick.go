@@ -11,16 +11,61 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// resource has the fields that all APIs return for every named resource.
+// resource has the fields that all APIs return for every named resource. Project is empty for kinds that belong to no project.
+// Shared is nil for kinds whose list does not say whether another project shares the resource with this one.
 type resource struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Project string `json:"project_id"`
+	Shared  *bool  `json:"shared"`
+}
+
+// named is a resource with a name and an ID.
+type named interface {
+	named() resource
+	// rank compares the resource with others of the same name, in lookups of a project.
+	rank(project string) rank
 }
 
 func (t resource) named() resource { return t }
 
-// named is a resource with a name and an ID.
-type named interface{ named() resource }
+func (t resource) rank(project string) rank {
+	switch {
+	case t.Project == "" || t.Project == project:
+		return own
+	case t.Shared == nil || *t.Shared:
+		return shared
+	}
+	return foreign
+}
+
+// rank describes how close a resource is to a project. When several resources have the name in a spec, only those with the lowest rank
+// count: otherwise another customer of the cloud could make a name ambiguous by sharing a resource.
+type rank int
+
+const (
+	// own is the rank of the project's own resources.
+	own rank = iota
+	// shared is the rank of the resources that the project may use and that belong to another project.
+	shared
+	// foreign is the rank of what only administrators see. Such a resource is found by its ID alone.
+	foreign
+)
+
+// nearest returns the resources with the lowest rank, and that rank.
+func nearest[T named](project string, all []T) ([]T, rank) {
+	lowest := foreign
+	for _, t := range all {
+		lowest = min(lowest, t.rank(project))
+	}
+	var best []T
+	for _, t := range all {
+		if t.rank(project) == lowest {
+			best = append(best, t)
+		}
+	}
+	return best, lowest
+}
 
 // kind is a kind of resource that a spec can name.
 type kind struct {
@@ -41,10 +86,13 @@ func (k kind) listing(name string) client.Listing {
 	return client.Listing{Call: client.Call{Service: k.service, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
 }
 
-// wanted describes, in errors, the resource that was looked up. region is empty while it is not known.
+// wanted describes the resource to look up, and the project and region in which it is looked up; both are empty while they are not
+// known.
 type wanted struct {
-	kind         kind
-	name, region string
+	kind                  kind
+	name, project, region string
+	// admin is true when lists may have resources that the project cannot use.
+	admin bool
 }
 
 // mostAlike is the maximum number of names that an error suggests.
@@ -64,27 +112,40 @@ func (w wanted) missing(there []string) *fault.Error {
 	return fault.New(fault.Invalid, w.kind.notFound, "%s %q: this project can see none with that name or ID%s%s", w.kind.name, w.name, where, hint)
 }
 
-// pick returns the resource with the wanted ID, or else the one with the wanted name.
+// pick returns the resource with the wanted ID, or else the one with the wanted name. Of several resources with that name, the
+// project's own one counts before those that other projects share with it.
 func pick[T named](w wanted, all []T) (T, error) {
 	var hits []T
-	var ids []string
 	for _, t := range all {
 		if t.named().ID == w.name {
 			return t, nil
 		}
 		if t.named().Name == w.name {
-			hits, ids = append(hits, t), append(ids, t.named().ID)
+			hits = append(hits, t)
 		}
 	}
+	hits, lowest := nearest(w.project, hits)
 	var none T
-	switch len(hits) {
-	case 0:
+	switch {
+	case len(hits) == 0:
 		return none, w.missing(namesOf(all))
-	case 1:
+	case lowest == foreign:
+		return none, fault.New(fault.Invalid, w.kind.notFound, "%s %q is in another project, which does not share it with this one; use its ID if it is meant: %s",
+			w.kind.name, w.name, idsOf(hits))
+	case len(hits) == 1:
 		return hits[0], nil
 	}
 	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d resources; use one of their IDs: %s",
-		w.kind.name, w.name, len(hits), strings.Join(ids, ", "))
+		w.kind.name, w.name, len(hits), idsOf(hits))
+}
+
+// idsOf returns the IDs of resources, for messages.
+func idsOf[T named](all []T) string {
+	ids := make([]string, len(all))
+	for i, t := range all {
+		ids[i] = t.named().ID
+	}
+	return strings.Join(ids, ", ")
 }
 
 // namesOf returns the names of resources, which need not be unique.
@@ -96,6 +157,15 @@ func namesOf[T named](all []T) []string {
 	return names
 }
 
+// filter returns the value of a filter that matches this name only. Glance takes what is before a colon for an operator, such as in:, and
+// refuses a filter whose operator it does not know.
+func (k kind) filter(name string) string {
+	if k.service == client.Image && strings.Contains(name, ":") {
+		return "eq:" + name
+	}
+	return name
+}
+
 // byNameOrID lists the resources with that name or, if the name looks like an ID, with that ID. The response may contain other
 // resources as well; pick selects.
 func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
@@ -105,7 +175,7 @@ func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name st
 		fields = []string{"id", "name"}
 	}
 	for _, field := range fields {
-		l.Query = url.Values{field: {name}}
+		l.Query = url.Values{field: {k.filter(name)}}
 		all, err := client.List[T](ctx, s, l)
 		if err != nil || len(all) > 0 {
 			return all, err

@@ -16,7 +16,7 @@ type Plan struct {
 	Image  Image
 	// Ports has one port for each network of the spec, in the same order.
 	Ports []PlannedPort
-	// SecurityGroups are the IDs of the security groups of the ports; nil when port security is off.
+	// SecurityGroups are the IDs of the security groups of the ports that are not open; nil when the spec disables port security.
 	SecurityGroups []string
 	// PoolID is the ID of the network for the floating IP; empty when the spec asks for no floating IP.
 	PoolID string
@@ -27,48 +27,67 @@ type Plan struct {
 // PlannedPort is a port of a server: its network and, when SubnetID is set, the subnet for its address.
 type PlannedPort struct {
 	NetworkID, SubnetID string
+	// Open is true when port security is off in the network. Then Neutron refuses a port with security groups.
+	Open bool
 }
 
 // step resolves one field of a spec.
 type step struct {
 	field string
 	do    func(context.Context, *spec.Spec, *Plan) error
+	// last is true for a step that is skipped when an earlier step has failed, because it needs the results of earlier steps or creates
+	// something in the cloud.
+	last bool
 }
 
 // Resolve returns the plan for a spec. It looks up what is not cached, and creates the default security group and the shared server
 // group when the spec needs them and they are missing. An error names the field of the spec that cannot be resolved.
 func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
-	return c.run(ctx, s, []step{
-		{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone},
-		{"network", c.resolveNetworks}, {"subnet", c.resolveSubnet}, {"securityGroups", c.resolveGroups}, {"floatingIpPool", c.resolvePool},
-		{s.ServerGroupField, c.resolveServerGroup}, {"rootDiskSizeGB", c.resolveDisk}, {"rootDiskVolumeType", c.resolveVolumeType},
-		{"keyName", c.resolveKeyPair},
-	})
+	steps := []step{
+		{"flavor", c.resolveFlavor, false}, {"image", c.resolveImage, false}, {"availabilityZone", c.resolveZone, false},
+		{"network", c.resolveNetworks, false}, {"subnet", c.resolveSubnet, true}, {"securityGroups", c.resolveGroups, len(s.SecurityGroups) == 0},
+		{"floatingIpPool", c.resolvePool, false}, {s.ServerGroupField, c.resolveServerGroup, s.ServerGroup == spec.SharedServerGroup},
+		{"rootDiskSizeGB", c.resolveDisk, true}, {"rootDiskVolumeType", c.resolveVolumeType, false}, {"keyName", c.resolveKeyPair, false},
+	}
+	p := &Plan{}
+	ctx = client.WithHiding(ctx, func(err error) error { return s.Conceal(err) })
+	var errs []error
+	for _, next := range steps {
+		if next.last && len(errs) > 0 {
+			continue
+		}
+		err := next.do(ctx, s, p)
+		if err == nil {
+			continue
+		}
+		errs = append(errs, s.FieldError(next.field, err))
+		if class := fault.Of(err).Class; class != fault.Invalid && class != fault.NotFound {
+			break // the cloud does not answer: the other names cannot be looked up either
+		}
+	}
+	if err := spec.Together(errs...); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// ResolveShape returns a plan with only the flavor and the image, and checks the zone. An error names the field of the spec that
-// cannot be resolved.
-func (c *Catalog) ResolveShape(ctx context.Context, s *spec.Spec) (*Plan, error) {
-	return c.run(ctx, s, []step{{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone}})
+// kinds are the kinds of resources that the cache holds by name.
+var kinds = []kind{
+	flavorKind, imageKind, networkKind, subnetKind, securityGroupKind, poolKind, serverGroupKind, volumeTypeKind, keyPairKind,
 }
 
-// Forget removes the spec's flavor and image from the cache, so that the next Resolve looks both up again.
-func (c *Catalog) Forget(s *spec.Spec) {
-	c.cache.drop(allFlavors, flavorKind.key(s.Flavor), imageKind.key(s.Image))
+// Forget removes from the cache all resources of the kind that the cloud does not have, by the code of its refusal, so that the next
+// Resolve looks them up again: another resource may have the name now.
+func (c *Catalog) Forget(code fault.Code) {
+	for _, k := range kinds {
+		if k.notFound == code {
+			c.cache.drop(k.name)
+		}
+	}
 }
 
 // Sweep removes expired answers from the cache.
 func (c *Catalog) Sweep() { c.cache.sweep() }
-
-func (c *Catalog) run(ctx context.Context, s *spec.Spec, steps []step) (*Plan, error) {
-	p := &Plan{}
-	for _, next := range steps {
-		if err := next.do(ctx, s, p); err != nil {
-			return nil, s.FieldError(next.field, err)
-		}
-	}
-	return p, nil
-}
 
 func (c *Catalog) resolveFlavor(ctx context.Context, s *spec.Spec, p *Plan) (err error) {
 	p.Flavor, err = c.flavor(ctx, s.Flavor)
@@ -96,7 +115,7 @@ func (c *Catalog) resolveZone(ctx context.Context, s *spec.Spec, _ *Plan) error 
 func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) error {
 	if len(s.Networks) == 0 && s.Subnet == "" {
 		n, err := c.onlyNetwork(ctx)
-		p.Ports = []PlannedPort{{NetworkID: n.ID}}
+		p.Ports = []PlannedPort{n.port()}
 		return err
 	}
 	for _, name := range s.Networks {
@@ -104,15 +123,17 @@ func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) er
 		if err != nil {
 			return err
 		}
-		if next := (PlannedPort{NetworkID: n.ID}); !slices.Contains(p.Ports, next) {
+		if next := n.port(); !slices.Contains(p.Ports, next) {
 			p.Ports = append(p.Ports, next)
 		}
 	}
 	return nil
 }
 
-// resolveSubnet sets the subnet on the port of its network. When the spec names a subnet but no network, it plans a port in the
-// network of the subnet.
+// resolveSubnet resolves the field subnet. When the spec names a network, resolveSubnet only checks that the subnet belongs to one of the
+// spec's networks, and Neutron chooses each port's address from any subnet of its network. machine-controller does the same, because its
+// webhook writes a subnet into every object (F-135). When the spec names no network, resolveSubnet plans a port in the subnet's network,
+// with an address from the subnet.
 func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) error {
 	if s.Subnet == "" {
 		return nil
@@ -121,14 +142,15 @@ func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) erro
 	if err != nil {
 		return err
 	}
-	if len(p.Ports) == 0 {
-		p.Ports = []PlannedPort{{NetworkID: sub.NetworkID}}
-	}
-	for i := range p.Ports {
-		if p.Ports[i].NetworkID == sub.NetworkID {
-			p.Ports[i].SubnetID = sub.ID
-			return nil
-		}
+	switch inNetwork := func(p PlannedPort) bool { return p.NetworkID == sub.NetworkID }; {
+	case slices.ContainsFunc(p.Ports, inNetwork):
+		return nil
+	case len(p.Ports) == 0:
+		n, err := c.network(ctx, sub.NetworkID)
+		port := n.port()
+		port.SubnetID = sub.ID
+		p.Ports = []PlannedPort{port}
+		return err
 	}
 	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %s is in network %s, which is not in the spec; add that network", s.Shown("subnet", s.Subnet), sub.NetworkID)
 }
@@ -138,6 +160,9 @@ func (c *Catalog) resolveGroups(ctx context.Context, s *spec.Spec, p *Plan) erro
 		return nil
 	}
 	if len(s.SecurityGroups) == 0 {
+		if !slices.ContainsFunc(p.Ports, func(port PlannedPort) bool { return !port.Open }) {
+			return nil
+		}
 		g, err := c.defaultGroup(ctx)
 		p.SecurityGroups = []string{g.ID}
 		return err
@@ -177,8 +202,12 @@ func (c *Catalog) resolveServerGroup(ctx context.Context, s *spec.Spec, p *Plan)
 }
 
 // resolveDisk refuses a boot volume for a flavor with a local disk: such a flavor costs more for its fast disk, which would be
-// unused.
+// unused. It refuses a flavor without a disk when there is no boot volume, as Nova does.
 func (c *Catalog) resolveDisk(_ context.Context, s *spec.Spec, p *Plan) error {
+	if s.RootDiskSizeGB == 0 && p.Flavor.Disk == 0 {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "is missing, and flavor %s has no disk; set rootDiskSizeGB to boot from a volume, "+
+			"or use another flavor", s.Shown("flavor", p.Flavor.Name))
+	}
 	if s.RootDiskSizeGB > 0 && p.Flavor.isLocal() {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
 			"conflicts with flavor %s, whose disk of %d GiB is local; remove rootDiskSizeGB or use another flavor", s.Shown("flavor", p.Flavor.Name), p.Flavor.Disk)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,9 @@ import (
 func TestResolveReturnsTheIDsOfTheResourcesThatASpecNames(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
+	alone := seedSpec()
+	alone.Networks = nil
+	inSubnet := b.plan(alone).Ports
 	t.Run("makes no call to the cloud when the same spec is resolved again", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if diff := cmp.Diff(want, b.plan(seedSpec()), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
@@ -29,17 +31,30 @@ func TestResolveReturnsTheIDsOfTheResourcesThatASpecNames(t *testing.T) {
 	t.Run("returns the same IDs for a spec with names as for a spec with IDs (MC-42)", func(t *testing.T) {
 		byID := seedSpec()
 		byID.Flavor, byID.Image = want.Flavor.ID, want.Image.ID
-		byID.Networks, byID.Subnet = []string{want.Ports[0].NetworkID}, want.Ports[0].SubnetID
+		byID.Networks, byID.Subnet = []string{want.Ports[0].NetworkID}, inSubnet[0].SubnetID
 		byID.SecurityGroups, byID.FloatingIPPool, byID.ServerGroup = want.SecurityGroups, want.PoolID, want.ServerGroupID
 		if diff := cmp.Diff(want, b.plan(byID), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
 			t.Error(diff)
 		}
 	})
-	t.Run("returns the network of the subnet when the spec names a subnet and no network (MC-42)", func(t *testing.T) {
-		alone := seedSpec()
-		alone.Networks = nil
-		if got := b.plan(alone).Ports; !slices.Equal(got, want.Ports) {
-			t.Errorf("got %+v, want %+v", got, want.Ports)
+	t.Run("returns the subnet and its network when the spec names a subnet and no network (MC-42)", func(t *testing.T) {
+		if inSubnet[0].NetworkID != want.Ports[0].NetworkID || inSubnet[0].SubnetID == "" {
+			t.Errorf("got %+v, want the network %s", inSubnet, want.Ports[0].NetworkID)
+		}
+	})
+	t.Run("returns no subnet for a port of a network that the spec names, so that it may have an address of any of them (F-135)", func(t *testing.T) {
+		if want.Ports[0].SubnetID != "" {
+			t.Errorf("got %+v", want.Ports)
+		}
+	})
+	t.Run("names every resource that the cloud does not have (F-116)", func(t *testing.T) {
+		wrong := seedSpec()
+		wrong.Flavor, wrong.Image, wrong.KeyName = "no-flavor", "no-image", "no-key"
+		_, err := b.Resolve(t.Context(), wrong)
+		for _, name := range []string{"no-flavor", "no-image", "no-key"} {
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s is missing in %v", name, err)
+			}
 		}
 	})
 	t.Run("returns no security groups when the spec disables port security", func(t *testing.T) {
@@ -128,15 +143,38 @@ func TestWhenFlavorsAndImagesAreListedAgain(t *testing.T) {
 			t.Errorf("got %d lists of flavors in 10 minutes, want 20", got)
 		}
 	})
-	t.Run("flavors and images are listed again after Forget has removed the cached lists (F-49)", func(t *testing.T) {
-		b := newBench(t)
-		b.plan(seedSpec())
-		b.sim.ForgetCalls()
-		b.Forget(seedSpec())
-		b.plan(seedSpec())
-		if flavors, images := b.sim.CallCount("GET /flavors/detail"), b.sim.CallCount("GET /images"); flavors != 1 || images != 1 {
-			t.Errorf("got %d lists of flavors and %d of images, want one each", flavors, images)
+	for code, call := range map[fault.Code]string{
+		fault.CodeFlavorNotFound: "GET /flavors/detail", fault.CodeImageNotFound: "GET /images", fault.CodeNetworkNotFound: "GET /networks",
+		fault.CodeSubnetNotFound: "GET /subnets", fault.CodeSecurityGroupNotFound: "GET /security-groups",
+		fault.CodeServerGroupNotFound: "GET /os-server-groups",
+	} {
+		t.Run("only "+call+" is asked again after Forget with the code "+string(code)+" (F-49, F-130)", func(t *testing.T) {
+			b := newBench(t)
+			b.plan(seedSpec())
+			b.sim.ForgetCalls()
+			b.Forget(code)
+			b.plan(seedSpec())
+			if asked, all := b.sim.CallCount(call), len(b.sim.Calls()); asked != 1 || all != 1 {
+				t.Errorf("got %d of the calls %v, want only one", asked, b.sim.Calls())
+			}
+		})
+	}
+}
+
+func TestFlavorWithoutADisk(t *testing.T) {
+	b := newBench(t)
+	b.sim.AddFlavor(sim.Flavor{Name: "diskless", VCPUs: 2, RAM: 8192})
+	s := seedSpec()
+	s.Flavor = "diskless"
+	t.Run("is refused before a request when servers would boot from it, with the remedy (F-109)", func(t *testing.T) {
+		_, err := b.Resolve(t.Context(), s)
+		if e := fault.Of(err); e == nil || e.Code != fault.CodeInvalidSpec || !strings.Contains(e.Message, "set rootDiskSizeGB") {
+			t.Errorf("got %v", err)
 		}
+	})
+	t.Run("is accepted for servers that boot from a volume (F-109)", func(*testing.T) {
+		s.RootDiskSizeGB = 20
+		b.plan(s)
 	})
 }
 

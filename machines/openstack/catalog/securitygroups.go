@@ -18,7 +18,6 @@ var securityGroupKind = kind{"security group", fault.CodeSecurityGroupNotFound, 
 
 type securityGroup struct {
 	resource
-	Project     string      `json:"project_id"`
 	Created     string      `json:"created_at"`
 	Description string      `json:"description"`
 	Rules       []groupRule `json:"security_group_rules"`
@@ -47,7 +46,7 @@ const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other;
 func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 	// The cache key differs from the key for a spec that names the group, because the name in a spec may refer to a group of another
 	// project.
-	return lookup(c.cache, "default security group", func() (securityGroup, error) {
+	return lookup(c.cache, securityGroupKind.key(""), func() (securityGroup, error) {
 		all, err := c.defaultGroups(ctx)
 		if err != nil {
 			return securityGroup{}, err

@@ -24,7 +24,7 @@ func TestDefaultSecurityGroup(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 		admin := b.adminOf("other")
-		named, err := admin.securityGroup(t.Context(), defaultSecurityGroup)
+		named, err := admin.securityGroup(t.Context(), theirs[0])
 		if err != nil || named.ID != theirs[0] {
 			t.Fatalf("got group %q, error %v; want %s", named.ID, err, theirs[0])
 		}
@@ -39,8 +39,13 @@ func (b *bench) adminOf(project string) *Catalog {
 	b.t.Helper()
 	b.sim.AddProject(project, sim.MetaKubeDomain)
 	b.sim.AddUser(sim.User{Name: "admin", Password: "p", Domain: sim.MetaKubeDomain, Projects: []string{project}, Roles: []string{"admin"}})
-	return b.catalogOf(client.Credentials{
-		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: "admin", Password: "p",
+	return b.catalogOf(b.credentials("admin", project))
+}
+
+// credentials returns the credentials of a user with the password p.
+func (b *bench) credentials(user, project string) client.Credentials {
+	return client.Credentials{
+		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: user, Password: "p",
 		DomainName: sim.MetaKubeDomain, ProjectName: project,
-	})
+	}
 }

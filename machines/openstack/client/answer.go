@@ -5,35 +5,42 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// answer is a parsed error response of the cloud.
+// answer is a parsed error response of the cloud, or the fault of a server in ERROR.
 type answer struct {
 	service Service
 	status  int
-	// text is the message of the response. It is only a summary when the body is not known to come from OpenStack, because drover
+	// call is the verb and the collection of the call, and id the resource in its path; empty for a call to a whole collection.
+	call requestKind
+	id   string
+	// text is the message of the response. It is only a summary when the body is not known to come from the cloud, because drover
 	// never shows such a body. kind is the error type that Neutron sends with the message.
 	text, kind string
-	// own is true when the body is an error in OpenStack's format. proof is true when the body has the form in which the called
-	// service itself reports that a resource does not exist.
+	// own is true when the body is an error in OpenStack's format or in that of a vendor's gateway. proof is true when the body has the
+	// form in which the called service itself reports that a resource does not exist.
 	own, proof bool
+	traits     trait
+	// pause is how long the answer asks for no further requests; 0 when it does not ask.
+	pause time.Duration
 }
 
-// proxyStatuses are the status codes below 500 that proxies generate themselves. A response with such a status counts as
-// OpenStack's only if it has an OpenStack body.
-var proxyStatuses = []int{
-	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusConflict,
-	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
+// statusDecides are the statuses below 500 whose meaning does not depend on the body.
+var statusDecides = []int{
+	http.StatusUnauthorized, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
+	http.StatusTooManyRequests,
 }
 
 // isForeign reports whether the response must have come from something other than the service, so that its status proves nothing.
-func (a answer) isForeign() bool {
+func (a *answer) isForeign() bool {
 	switch {
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
 		return !a.proof
@@ -42,18 +49,21 @@ func (a answer) isForeign() bool {
 		// sign-in page.
 		return true
 	}
-	return !a.own && slices.Contains(proxyStatuses, a.status)
+	return !a.own && a.status < 500 && !slices.Contains(statusDecides, a.status)
 }
 
 // readAnswer parses an error response of a service.
-func readAnswer(of Service, resp gophercloud.ErrUnexpectedResponseCode) answer {
-	a := answer{service: of, status: resp.Actual}
-	var body map[string]json.RawMessage
-	if json.Unmarshal(resp.Body, &body) == nil {
-		a.readJSON(body)
+func readAnswer(of Service, resp gophercloud.ErrUnexpectedResponseCode) *answer {
+	a := &answer{service: of, status: resp.Actual, call: requestKind{verb: resp.Method}, pause: pauseAfter(resp.Actual, resp.ResponseHeader)}
+	// An action on a server, such as a start, makes nothing.
+	makes := resp.Method == http.MethodPost && of != Identity
+	if u, err := url.Parse(resp.URL); err == nil {
+		a.call.collection, a.id = splitPath(u.Path)
+		makes = makes && !strings.HasSuffix(u.Path, "/action")
 	}
-	if of == Image && glancePage.Match(resp.Body) {
-		a.own, a.proof, a.text = true, a.status == http.StatusNotFound, http.StatusText(a.status)
+	a.readJSON(resp.Body)
+	if page := glancePage.FindSubmatch(resp.Body); of == Image && page != nil {
+		a.own, a.proof, a.text = true, true, string(page[1])
 	}
 	switch {
 	case a.own && a.text == "":
@@ -64,10 +74,59 @@ func readAnswer(of Service, resp gophercloud.ErrUnexpectedResponseCode) answer {
 	default:
 		a.text = fmt.Sprintf("the answer (%s) is not one of OpenStack's", mediaType(resp.ResponseHeader))
 	}
-	if a.isForeign() {
+	switch {
+	case a.isForeign():
+		a.traits = notService
 		a.text += fmt.Sprintf("; the answer did not come from the %s service", of)
+	case a.namesAbsent():
+		a.traits = absent
+	case makes:
+		a.traits = making
 	}
 	return a
+}
+
+// things matches, for each collection, answers about a resource of that collection. Unless both groups are empty, it does not exist.
+var things = map[string]*regexp.Regexp{
+	"servers": thing("instance|server"), "ports": thing("port"), "floatingips": thing("floating ?ip"), "volumes": thing("volume"),
+	"images": thing("image"), "os-keypairs": thing("key ?pair"),
+}
+
+func thing(kind string) *regexp.Regexp {
+	return says(`^(?:the )?(no |failed to find |could not find )?(?:the )?(?:` + kind + `)(NotFound$|\b.*` + saysAbsent.String() + `)?`)
+}
+
+var saysAbsent = regexp.MustCompile(`\b(?:found|exists?)\b`)
+
+// namesAbsent reports whether the answer says that the resource of the call does not exist. A 404 may also mean that a part of the
+// resource or something else does not exist, or that a policy hides the resource. Neutron's type says what does not exist. Where there is
+// only a text, it begins with the kind of the resource; a text in another language has the resource's ID.
+func (a *answer) namesAbsent() bool {
+	like := things[a.call.collection]
+	if !a.proof || a.status != http.StatusNotFound && a.status != http.StatusGone || a.id == "" || like == nil {
+		return false
+	}
+	words := a.text
+	if a.kind != "" {
+		words = a.kind
+	}
+	if named := like.FindStringSubmatch(words); named != nil {
+		return named[1]+named[2] != ""
+	}
+	return strings.Contains(words, a.id) && !saysAbsent.MatchString(words)
+}
+
+// row returns the first row of the table that fits. The last row fits everything.
+func (a *answer) row() *refusal {
+	words := a.text
+	if a.kind != "" {
+		words = a.kind + ": " + a.text
+	}
+	first := slices.IndexFunc(refusals, func(r refusal) bool {
+		return a.traits&r.needs == r.needs && (r.service == "" || r.service == a.service) &&
+			(r.status == 0 || r.status == a.status || r.status == a.status/100) && (r.text == nil || r.text.MatchString(words))
+	})
+	return &refusals[first]
 }
 
 // faultKeys are the keys under which Nova and Cinder write an error.
@@ -76,37 +135,10 @@ var faultKeys = []string{
 	"notImplemented", "serviceUnavailable", "computeFault", "buildInProgress", "serverCapacityUnavailable",
 }
 
-// readJSON reads the message from a body: {"itemNotFound": {"message"}} of Nova and Cinder, {"NeutronError": {"type", "message"}},
-// {"error": {"code", "title", "message"}} of Keystone, {"code", "title", "message"} of Glance and of the services' common
-// framework, and {"errors": [{"title", "detail"}]} of the microversion negotiation. Any other body is not OpenStack's.
-func (a *answer) readJSON(body map[string]json.RawMessage) {
-	for key, raw := range body {
-		var w words
-		if json.Unmarshal(raw, &w) != nil && (key != neutronKey || json.Unmarshal(raw, &w.Message) != nil) {
-			continue
-		}
-		author := a.author(key, w)
-		if author == "" {
-			continue
-		}
-		a.own, a.text, a.kind = true, w.text(), w.Type
-		switch a.service {
-		case Compute, Volume:
-			a.proof = key == "itemNotFound"
-		default:
-			a.proof = author == a.service
-		}
-	}
-	a.readFramework(body)
-}
-
-// neutronKey is the key under which Neutron writes an error: an object, or just the message.
-const neutronKey = "NeutronError"
-
 // words are the fields of a JSON object that describes an error.
 type words struct {
 	Message, Detail, Type, Title string
-	Code                         json.RawMessage
+	Code, Status                 json.RawMessage
 }
 
 func (w words) text() string {
@@ -116,44 +148,69 @@ func (w words) text() string {
 	return w.Message + " " + w.Detail
 }
 
-// author returns the service that writes errors in this form, with Compute for both Nova and Cinder. It returns an empty string
-// when no service writes this form. All services use Keystone's form for errors about tokens, so this form does not prove that
-// another service's resource does not exist.
-func (a *answer) author(key string, w words) Service {
-	switch {
-	case key == neutronKey:
-		return Network
-	case slices.Contains(faultKeys, key):
-		return Compute
-	case key == "error" && w.Title != "" && string(w.Code) == strconv.Itoa(a.status):
-		return Identity
+// readJSON reads the message from a body. Any body without one is not OpenStack's, and changes nothing. The forms are, in this order:
+//   - {"itemNotFound": {"message"}} of Nova and Cinder, which proves that a resource does not exist;
+//   - {"NeutronError": {"type", "message"}}, or just a message;
+//   - {"error": {"code", "title", "message"}} of Keystone. All services use this form for errors about tokens, so that it proves nothing
+//     about the resources of another service;
+//   - {"code", "title", "message"} of Glance and of the services' common framework, which writes it before the service is called;
+//   - {"errors": [{"title", "detail"}]} of the microversion negotiation;
+//   - {"error": {"code", "message"}} and {"error_code", "error_msg"} of vendors' clouds. Such an error answers the request as
+//     OpenStack's do.
+func (a *answer) readJSON(body []byte) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(body, &keys) != nil {
+		return
 	}
-	return ""
+	for key, raw := range keys {
+		var w words
+		if json.Unmarshal(raw, &w) != nil && (key != "NeutronError" || json.Unmarshal(raw, &w.Message) != nil) {
+			continue
+		}
+		switch {
+		case slices.Contains(faultKeys, key):
+			a.proof = key == "itemNotFound" && (a.service == Compute || a.service == Volume)
+		case key == "NeutronError":
+			a.proof = a.service == Network
+		case key == "error" && w.Title != "" && string(w.Code) == strconv.Itoa(a.status):
+			a.proof = a.service == Identity
+		default:
+			continue
+		}
+		a.own, a.text, a.kind = true, w.text(), w.Type
+	}
+	a.readCommon(keys)
 }
 
-// readFramework reads the errors that the services' common framework writes before the service itself is called.
-func (a *answer) readFramework(body map[string]json.RawMessage) {
-	var code, title, message string
-	for key, into := range map[string]*string{"code": &code, "title": &title, "message": &message} {
-		if json.Unmarshal(body[key], into) != nil {
-			break
-		}
+// readCommon reads the forms of the services' common framework, of the microversion negotiation and of vendors' clouds.
+func (a *answer) readCommon(keys map[string]json.RawMessage) {
+	// A field that is missing or of another type stays empty.
+	read := func(key string, into any) { _ = json.Unmarshal(keys[key], into) }
+	var w, vendor struct {
+		Code           any
+		Title, Message string
 	}
-	if strings.HasPrefix(code, fmt.Sprint(a.status)+" ") && title != "" && message != "" {
-		a.own, a.text = true, strings.ReplaceAll(message, "<br />", " ")
-		a.proof = a.service == Image
-	}
-	var list []struct {
-		Status        int
-		Title, Detail string
-	}
-	if json.Unmarshal(body["errors"], &list) == nil && len(list) > 0 && list[0].Status == a.status && list[0].Title != "" {
+	var list []words
+	read("code", &w.Code)
+	read("title", &w.Title)
+	read("message", &w.Message)
+	read("errors", &list)
+	read("error_code", &vendor.Code)
+	read("error_msg", &vendor.Message)
+	read("error", &vendor)
+	switch code, _ := w.Code.(string); {
+	case strings.HasPrefix(code, strconv.Itoa(a.status)+" ") && w.Title != "" && w.Message != "":
+		a.own, a.proof, a.text = true, a.service == Image, strings.ReplaceAll(w.Message, "<br />", " ")
+	case len(list) > 0 && list[0].Title != "" && string(list[0].Status) == strconv.Itoa(a.status):
 		a.own, a.text = true, list[0].Title+": "+list[0].Detail
+	case !a.own && vendor.Code != nil && vendor.Message != "":
+		a.own, a.proof, a.text = true, true, fmt.Sprintf("%s (%v)", vendor.Message, vendor.Code)
 	}
 }
 
 // glancePage matches the HTML pages in which Glance writes an error when it does not write JSON. Pages of proxies look different.
-var glancePage = regexp.MustCompile(`^<html>\s*<head>\s*<title>\d{3} [A-Za-z ]+</title>\s*</head>\s*<body>\s*<h1>\d{3} [A-Za-z ]+</h1>\s*[^<\s]`)
+var glancePage = regexp.MustCompile(`^<html>\s*<head>\s*<title>\d{3} [A-Za-z ]+</title>\s*</head>\s*<body>\s*` +
+	`<h1>\d{3} [A-Za-z ]+</h1>\s*([^<\s][^<]*)`)
 
 // mediaTypes are the media types that messages may show. Any other value of the header could be text chosen by an untrusted sender.
 var mediaTypes = []string{"text/html", "text/plain", "text/xml", "application/json", "application/xml"}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -28,7 +29,7 @@ func TestProofThatAResourceDoesNotExist(t *testing.T) {
 		class   fault.Class
 	}{
 		"Nova's 404 proves that a server does not exist":                                   {Compute, nova, fault.NotFound},
-		"Cinder's 404 proves that a volume does not exist":                                 {Volume, nova, fault.NotFound},
+		"Cinder's 404 proves that a volume does not exist":                                 {Volume, strings.Replace(nova, "Instance", "Volume", 1), fault.NotFound},
 		"Neutron's 404 proves that a port does not exist":                                  {Network, neutron, fault.NotFound},
 		"Neutron's 404 in its older format proves that a port does not exist":              {Network, `{"NeutronError":"Port x could not be found."}`, fault.NotFound},
 		"Keystone's 404 for a token counts as a failed sign-in, not as a missing resource": {Identity, keystone, fault.Auth},
@@ -48,7 +49,12 @@ func TestProofThatAResourceDoesNotExist(t *testing.T) {
 		"a 404 without a body proves nothing":                                              {Volume, "", fault.Transient},
 	} {
 		t.Run(name+" (F-19)", func(t *testing.T) {
-			err := classify(Call{Service: tt.service, Doing: "looking"}, gophercloud.ErrUnexpectedResponseCode{Actual: http.StatusNotFound, Body: []byte(tt.body)}, nil)
+			path := map[Service]string{
+				Compute: "/v2.1/servers/x", Volume: "/v3/0123456789abcdef0123456789abcdef/volumes/x", Network: "/v2.0/ports/x", Image: "/v2/images/x",
+			}[tt.service]
+			err := classify(Call{Service: tt.service, Doing: "looking"}, gophercloud.ErrUnexpectedResponseCode{
+				Method: http.MethodGet, URL: "http://cloud" + path, Actual: http.StatusNotFound, Body: []byte(tt.body),
+			}, nil)
 			if !fault.Is(err, tt.class) || tt.class == fault.Transient && fault.Of(err).Code != fault.CodeForeignAnswer {
 				t.Errorf("got %s %s: %v", fault.Of(err).Class, fault.Of(err).Code, err)
 			}

@@ -1,12 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -15,23 +15,24 @@ const (
 	// mostObject is the maximum size of a response body, in bytes, decompressed. A token with the catalog of a large cloud has
 	// about 100 KiB, and no single object is larger.
 	mostObject = 4 << 20
-	// mostPage is the maximum size of one page of a list. Nova sends at most 1000 servers, each with up to 128 metadata items of
-	// 510 bytes, about 64 KiB per server.
-	mostPage = 64 << 20
 	// mostList is the maximum size of all pages of a list together, in bytes: 20 000 servers of 3 KiB each.
-	mostList = mostPage
+	mostList = 64 << 20
+	// mostValues is the maximum number of values of a list, counted by the characters that begin one: a comma, a bracket, a brace. A
+	// server of Nova's has about 70. In memory, a value of two characters may take 32 bytes.
+	mostValues = 2_000_000
 	// MaxRows is the maximum number of rows of a list.
 	MaxRows = 50_000
 )
 
 type listKey struct{}
 
+// rest is what may still be read of a list.
+type rest struct{ bytes, values int }
+
 // ForList returns a context for the pages of one list, whose total size is limited. Without a limit, a list whose pages never end
-// would exhaust the memory.
+// would exhaust the memory. The pages must be read one after the other.
 func ForList(ctx context.Context) context.Context {
-	left := new(atomic.Int64)
-	left.Store(mostList)
-	return context.WithValue(ctx, listKey{}, left)
+	return context.WithValue(ctx, listKey{}, &rest{bytes: mostList, values: mostValues})
 }
 
 // TooLong returns an error for a list of more than [MaxRows] rows; nil for a shorter one.
@@ -44,22 +45,19 @@ func TooLong(rows int) error {
 
 type pageKey struct{}
 
-// withPage returns a context for requests whose responses are pages of a list, for which the size limit is mostPage.
-func withPage(ctx context.Context) context.Context { return context.WithValue(ctx, pageKey{}, true) }
+// withPage returns a context for a request whose response is a page of the context's list. Without a list, the response is limited like
+// a single object.
+func withPage(ctx context.Context) context.Context {
+	return context.WithValue(ctx, pageKey{}, ctx.Value(listKey{}))
+}
 
 // bound limits the size of a response body: a Read beyond the limit returns an error.
 func bound(req *http.Request, resp *http.Response) error {
-	limit, list := int64(mostObject), (*atomic.Int64)(nil)
-	if page, _ := req.Context().Value(pageKey{}).(bool); page && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
-		limit = mostPage
-		list, _ = req.Context().Value(listKey{}).(*atomic.Int64)
+	body := &boundedBody{ReadCloser: resp.Body, url: req.URL, limit: mostObject, left: mostObject}
+	if list, _ := req.Context().Value(pageKey{}).(*rest); list != nil && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
+		body.list, body.limit, body.left = list, mostList, list.bytes
 	}
-	left := limit
-	if list != nil {
-		left = min(limit, list.Load())
-	}
-	body := &boundedBody{ReadCloser: resp.Body, url: req.URL, limit: limit, left: left, list: list}
-	if resp.ContentLength > left {
+	if resp.ContentLength > int64(body.left) {
 		_ = resp.Body.Close()
 		return body.tooLarge()
 	}
@@ -70,9 +68,9 @@ func bound(req *http.Request, resp *http.Response) error {
 type boundedBody struct {
 	io.ReadCloser
 	url         *url.URL
-	limit, left int64
-	// list is the remaining size of the list to which this page belongs; nil for a body that is not a page of a list.
-	list *atomic.Int64
+	limit, left int
+	// list is what may still be read of the list to which this page belongs; nil for a body that is not a page of a list.
+	list *rest
 }
 
 // Read reads at most the remaining size. It returns an error if the body has more.
@@ -80,14 +78,21 @@ func (b *boundedBody) Read(into []byte) (int, error) {
 	if b.left < 0 {
 		return 0, b.tooLarge()
 	}
-	if int64(len(into)) > b.left+1 {
+	if len(into) > b.left+1 {
 		into = into[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(into)
+	b.left -= n
 	if b.list != nil {
-		b.list.Add(-int64(n))
+		b.list.bytes = b.left
+		for _, begin := range []string{",", "[", "{"} {
+			b.list.values -= bytes.Count(into[:n], []byte(begin))
+		}
+		if b.list.values < 0 {
+			return 0, foreign("%s sent a list of more than %d values, which drover does not read to its end", b.url.Host, mostValues)
+		}
 	}
-	if b.left -= int64(n); b.left < 0 {
+	if b.left < 0 {
 		return n - 1, b.tooLarge()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -51,21 +51,39 @@ func TestSizeLimitOfResponses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a page of a list with 20 MiB is accepted (F-8)", func(t *testing.T) {
-		var sent atomic.Int64
-		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, 20<<20)})
-		if _, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"}); err != nil {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("a page of a list with more than 64 MiB is refused (F-8)", func(t *testing.T) {
-		var sent atomic.Int64
-		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, huge)})
-		_, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"})
-		if !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "more than 64 MiB") {
-			t.Errorf("got %v", err)
-		}
-	})
+	for name, tc := range map[string]struct {
+		row  string
+		rows int
+		want string // a part of the error; empty when the list is accepted
+	}{
+		"a page of a list with 20 MiB is accepted (F-8)":           {`{"id":"` + strings.Repeat("x", 20<<10) + `"}`, 1 << 10, ""},
+		"a page of a list with more than 64 MiB is refused (F-8)":  {`{"id":"` + strings.Repeat("x", 64<<10) + `"}`, 24 << 10, "an answer of more than 64 MiB"},
+		"a page of 10 MiB with 3 000 000 values is refused (F-98)": {`{"id":"","all":[{}` + strings.Repeat(",{}", 3000) + `]}`, 1000, "a list of more than 2000000 values"},
+		"a page with a row of 2 MiB is refused (F-98)":             {`{"id":"` + strings.Repeat("x", 2<<20) + `"}`, 1, "one row of the list has more than 1024 KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": func(w http.ResponseWriter, _ *http.Request) {
+				_, err := fmt.Fprint(w, `{"servers":[`, tc.row)
+				for n := 1; err == nil && n < tc.rows; n++ {
+					_, err = fmt.Fprint(w, ",", tc.row)
+				}
+				_, _ = fmt.Fprint(w, "]}")
+			}})
+			type row struct {
+				ID  string
+				All []struct{ A, B string }
+			}
+			all, err := List[row](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"})
+			switch {
+			case tc.want == "":
+				if err != nil || len(all) != tc.rows {
+					t.Errorf("got %d rows, %v", len(all), err)
+				}
+			case !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), tc.want):
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 	t.Run("a huge error page is read only up to the limit, and the error does not show the page's text (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusBadGateway, `{"error":"`, huge)})

@@ -45,6 +45,7 @@ type Client struct {
 	limits   *limits
 	versions *versions
 	metrics  *metrics
+	unknown  *unknownTexts
 }
 
 // New returns a Client. It makes no call. It returns an error when the metrics cannot be registered.
@@ -55,9 +56,9 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = newDialer(o.Configured, o.Allowed).transport()
 	}
-	c := &Client{options: o, limits: newLimits(o.Clock, o.Wake), versions: newVersions(o.Clock)}
+	c := &Client{options: o, limits: newLimits(o.Clock, o.Wake), versions: newVersions(o.Clock), unknown: newUnknownTexts()}
 	var err error
-	if c.metrics, err = newMetrics(o.Registry, c.limits); err != nil {
+	if c.metrics, err = newMetrics(o.Registry, c.limits, c.unknown.count); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
@@ -89,39 +90,53 @@ func (c *Client) Session(creds Credentials) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSession(creds, client, c.versions, c.options.Clock)
+	return newSession(creds, client, c.versions, c.unknown, c.options.Clock)
 }
 
-// httpClient returns a client that trusts the credentials' CA bundle in addition to the system's, and follows no redirect.
+// httpClient returns a client that trusts the credentials' CA bundle in addition to the system's, shows their client certificate, and
+// follows no redirect.
 func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 	next := c.options.HTTP
-	if len(creds.CACert) > 0 {
+	if len(creds.CACert)+len(creds.ClientCert) > 0 {
 		base, ok := next.(*http.Transport)
 		if !ok {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the credentials have a CA bundle, which needs an *http.Transport, but Options.HTTP is a %T", next)
+			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the credentials have certificates, which need an *http.Transport, but Options.HTTP is a %T", next)
 		}
+		own, err := withCertificates(base, creds)
+		if err != nil {
+			return http.Client{}, err
+		}
+		next = own
+	}
+	next = guard{next: next, readOnly: c.options.ReadOnly, lease: c.options.Lease, clock: c.options.Clock}
+	return http.Client{
+		Transport:     &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock},
+		CheckRedirect: noRedirect,
+	}, nil
+}
+
+// withCertificates returns a copy of a transport with the certificates of the credentials.
+func withCertificates(base *http.Transport, creds *Credentials) (*http.Transport, error) {
+	own := base.Clone()
+	if own.TLSClientConfig == nil {
+		own.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if len(creds.CACert) > 0 {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
 			pool = x509.NewCertPool()
 		}
 		if !pool.AppendCertsFromPEM(creds.CACert) {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the CA bundle of %s holds no certificate", creds.conceal(creds.IdentityEndpoint))
-		}
-		own := base.Clone()
-		if own.TLSClientConfig == nil {
-			own.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+			return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the CA bundle of %s holds no certificate", creds.conceal(creds.IdentityEndpoint))
 		}
 		own.TLSClientConfig.RootCAs = pool
-		next = own
 	}
-	if c.options.ReadOnly {
-		next = readOnly{next}
+	if len(creds.ClientCert) > 0 {
+		pair, err := tls.X509KeyPair(creds.ClientCert, creds.ClientKey)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the client certificate for %s: %v", creds.conceal(creds.IdentityEndpoint), err)
+		}
+		own.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-	if c.options.Lease != nil {
-		next = leased{next, c.options.Lease, c.options.Clock}
-	}
-	return http.Client{
-		Transport:     &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock},
-		CheckRedirect: noRedirect,
-	}, nil
+	return own, nil
 }

@@ -67,7 +67,9 @@ func testSweep(t *testing.T) {
 	start := seriesIn(t, registry)
 	for n := range many {
 		send(fmt.Sprint("group-", n), fmt.Sprint("host-", n), "servers")
-		c.versions.remember(fmt.Sprintf("https://host-%d/v2.1/", n), "2.96")
+		if err := c.versions.remember(fmt.Sprintf("https://host-%d/v2.1/", n), "2.96", nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for n := range many / 10 {
 		send("", "own", fmt.Sprint("path-", n))

@@ -21,7 +21,7 @@ func TestErrorClassOfAFailedCallToTheCloud(t *testing.T) {
 		if len(header) > 0 {
 			h.Set("Retry-After", header[0])
 		}
-		return gophercloud.ErrUnexpectedResponseCode{Actual: status, Body: []byte(body), ResponseHeader: h, URL: "http://cloud/x"}
+		return gophercloud.ErrUnexpectedResponseCode{Actual: status, Body: []byte(body), ResponseHeader: h, URL: "http://cloud/v2.1/servers/x"}
 	}
 	neutron := func(kind, text string) string {
 		return `{"NeutronError":{"type":"` + kind + `","message":"` + text + `","detail":""}}`
@@ -55,7 +55,7 @@ func TestErrorClassOfAFailedCallToTheCloud(t *testing.T) {
 		"a 503 without Retry-After is a Transient error":                             {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "the answer (unknown type) is not one of OpenStack's", 0},
 		"a 500 is a Transient error":                                                 {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
 		"an HTML sign-in page with status 200 is a Transient error":                  {Network, refuse(200, `<html>Please sign in</html>`), fault.Transient, fault.CodeForeignAnswer, "the answer did not come from the network service", 0},
-		"a 418 is an Unknown error":                                                  {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
+		"a 418 without a body is a Transient error":                                  {Compute, refuse(418, ``), fault.Transient, fault.CodeForeignAnswer, "teapot", 0},
 		"a 401 after the token was renewed is an Auth error":                         {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
 		"a 401 for the renewal of the token is an Auth error":                        {Compute, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: refuse(401, ``), ErrReauth: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
 		"a timeout is a Transient error":                                             {Compute, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, fault.Transient, fault.CodeCloudUnavailable, "no answer in time", 0},
@@ -96,6 +96,10 @@ func TestWhetherAResourceMayExistAfterItsCreateCallFailed(t *testing.T) {
 		"it may exist when the cloud answers 500":          {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
 		"it does not exist when the cloud answers 400":     {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
 		"it does not exist when the cloud answers 429":     {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
+		"it may exist when a proxy answers 403":            {gophercloud.ErrUnexpectedResponseCode{Actual: 403, Body: []byte("<html>")}, true},
+		"it does not exist when a vendor's JSON answers (F-131)": {gophercloud.ErrUnexpectedResponseCode{
+			Actual: 400, Body: []byte(`{"error":{"code":"Ecs.0019","message":"no"}}`),
+		}, false},
 	} {
 		t.Run(name+" (CAPI-19)", func(t *testing.T) {
 			if got := UnknownOutcome(classify(Call{Doing: "x"}, tc.err, nil)); got != tc.want {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -14,20 +13,14 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 
 	mu sync.Mutex
-	// groups holds the counters of each group.
-	groups map[string]*counters
+	// groups holds when a request of each group was last counted.
+	groups map[string]time.Time
 }
 
-// counters are the counters of one group: their label values, and when one of them was last increased.
-type counters struct {
-	labels   map[[4]string]bool
-	lastUsed time.Time
-}
-
-// newMetrics returns the metrics of requests. It registers them and the gauges of the limiter unless registry is nil.
-func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*metrics, error) {
+// newMetrics returns the metrics of requests. It registers these and the collectors in others, unless registry is nil.
+func newMetrics(registry prometheus.Registerer, others ...prometheus.Collector) (*metrics, error) {
 	m := &metrics{
-		groups: map[string]*counters{},
+		groups: map[string]time.Time{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_openstack_requests_total",
 			Help: "Requests to OpenStack, including retries and token requests; code is the HTTP status, or error if there is none; group is the node group of the request, empty when it is for all groups.",
@@ -41,7 +34,7 @@ func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*
 	if registry == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration, limiter} {
+	for _, c := range append([]prometheus.Collector{m.requests, m.duration}, others...) {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -51,31 +44,22 @@ func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*
 
 // count counts a request of a group.
 func (m *metrics) count(s Service, verb, code, group string, now time.Time) {
-	labels := [4]string{string(s), verb, code, group}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.groups[group]
-	if of == nil {
-		of = &counters{labels: map[[4]string]bool{}}
-		m.groups[group] = of
-	}
-	of.labels[labels], of.lastUsed = true, now
-	m.requests.WithLabelValues(labels[:]...).Inc()
+	m.groups[group] = now
+	m.requests.WithLabelValues(string(s), verb, code, group).Inc()
 }
 
 // sweep removes the counters of groups that do not exist any more and were last counted before the given time.
 func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.groups, func(group string, of *counters) bool {
-		if group == "" || !of.lastUsed.Before(before) || living(group) {
-			return false
+	for group, lastUsed := range m.groups {
+		if group != "" && lastUsed.Before(before) && !living(group) {
+			m.requests.DeletePartialMatch(prometheus.Labels{"group": group})
+			delete(m.groups, group)
 		}
-		for labels := range of.labels {
-			m.requests.DeleteLabelValues(labels[:]...)
-		}
-		return true
-	})
+	}
 }
 
 // Descriptions of the limiter's gauges, which are read at each scrape.

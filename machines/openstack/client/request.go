@@ -71,9 +71,6 @@ type Call struct {
 	// Machine is the Machine for which the call is made: when the call has to wait for its turn, the Machine's reconcile ends, and
 	// the Machine is woken later. If Machine is zero, the call itself waits.
 	Machine MachineRef
-	// Pages is true when the responses are pages of a list, which may be larger than other responses: up to 64 MiB instead of 4
-	// MiB.
-	Pages bool
 }
 
 // caller is the group and the Machine for which a request is made.
@@ -102,17 +99,26 @@ func versionSegment(s string) bool {
 
 // requestKindOf returns the verb of a request and the collection in its path.
 func requestKindOf(req *http.Request) requestKind {
-	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	collection := parts[len(parts)-1]
+	collection, _ := splitPath(req.URL.Path)
+	return requestKind{req.Method, printable(collection)}
+}
+
+// splitPath returns the collection in the path of a request, and what follows it: the ID of a resource, or nothing.
+func splitPath(path string) (collection, id string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	at := len(parts) - 1
 	for i, part := range parts {
 		if versionSegment(part) && i+1 < len(parts) {
-			collection = parts[i+1]
-			if i+2 < len(parts) && LooksLikeID(collection) {
-				collection = parts[i+2]
+			at = i + 1
+			if i+2 < len(parts) && LooksLikeID(parts[at]) {
+				at = i + 2
 			}
 		}
 	}
-	return requestKind{req.Method, printable(collection)}
+	if at+1 < len(parts) {
+		id = parts[at+1]
+	}
+	return parts[at], id
 }
 
 // printable returns a part of a URL as valid UTF-8, for a metric label. A catalog can have a host or path with invalid bytes, and

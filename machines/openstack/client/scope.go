@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,9 @@ type Scope struct {
 	ProjectDomain                  Named
 	// User is the user that has signed in.
 	User, UserDomain Named
-	endpoints        map[Service]string
+	// Admin is true when the token has the role admin, so that lists may have resources that the project cannot use.
+	Admin     bool
+	endpoints map[Service]string
 }
 
 // Named is an object of Keystone with its ID and name.
@@ -34,44 +37,60 @@ var serviceTypes = map[Service][]string{
 	Volume:  {"block-storage", "block-store", "volumev3"},
 }
 
-// versionPath is the end of a service's URL. Some catalogs include it and others leave it out.
-var versionPath = map[Service]string{Network: "v2.0/", Image: "v2/"}
-
-// computePath is added to a compute URL without a version. Catalogs may have v2 or v2.1 in the URL, and some append the project to
-// the version.
-const computePath = "v2.1/"
+// versionPath is the end of a service's URL. Some catalogs include it and others leave it out. A compute URL may have v2 or v2.1, and
+// some catalogs append the project to the version.
+var versionPath = map[Service]string{Compute: "v2.1/", Network: "v2.0/", Image: "v2/"}
 
 // chooseEndpoints selects one URL per service. When the credentials name no region, the catalog must have only one region.
 func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
-	region, err := chooseRegion(t.Catalog, c.Region)
+	region, err := chooseRegion(t.Catalog, cmp.Or(c.Places[Compute].Region, c.Region))
 	if err != nil {
 		return nil, err
-	}
-	want := c.Interface
-	if want == "" {
-		want = "public"
 	}
 	scope := &Scope{
 		ProjectID: t.Project.ID, ProjectName: t.Project.Name, ProjectDomain: t.Project.Domain, Region: region,
 		User: t.User.Named, UserDomain: t.User.Domain, endpoints: map[Service]string{},
+		Admin: slices.ContainsFunc(t.Roles, func(r Named) bool { return r.Name == adminRole }),
 	}
 	for s, types := range serviceTypes {
+		place := c.Places[s]
+		address := place.URL
 		for _, entry := range t.Catalog {
-			if slices.Contains(types, entry.Type) {
-				if address := entry.address(region, want); address != "" {
-					scope.endpoints[s] = serviceURL(s, address)
-				}
+			if address == "" && slices.Contains(types, entry.Type) {
+				address = entry.address(cmp.Or(place.Region, c.Region, region), c.interfacesOf(s))
 			}
 		}
+		if address != "" {
+			scope.endpoints[s] = serviceURL(s, address)
+		}
+	}
+	if scope.endpoints[Compute] == "" {
+		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's catalog has no compute service with interface %s in region %s",
+			strings.Join(c.interfacesOf(Compute), " or "), region)
 	}
 	return scope, nil
 }
 
-// address returns the service's URL in a region; empty when the service has no URL there.
-func (e *catalogEntry) address(region, availability string) string {
-	for _, endpoint := range e.Endpoints {
-		if endpoint.Region == region && endpoint.Interface == availability {
-			return endpoint.URL
+// adminRole is the role to which the services' own policies give the rights of an administrator.
+const adminRole = "admin"
+
+// interfacesOf returns the interfaces of a service in the order of preference.
+func (c *Credentials) interfacesOf(s Service) []string {
+	for _, list := range [][]string{c.Places[s].Interfaces, c.Interfaces} {
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return []string{"public"}
+}
+
+// address returns the service's URL in a region, of the first interface that it has there; empty when it has none.
+func (e *catalogEntry) address(region string, interfaces []string) string {
+	for _, wanted := range interfaces {
+		for _, endpoint := range e.Endpoints {
+			if endpoint.Region == region && endpoint.Interface == wanted {
+				return endpoint.URL
+			}
 		}
 	}
 	return ""
@@ -99,20 +118,11 @@ func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 	return regions[0], nil
 }
 
-// serviceURL returns the URL of a service, with its version, for an address from the catalog.
+// serviceURL returns the URL of a service, with its version and a slash at its end, for an address from the catalog.
 func serviceURL(s Service, address string) string {
-	endpoint := baseURL(address, versionPath[s])
-	if s == Compute && !versioned.MatchString(endpoint) {
-		return endpoint + computePath
-	}
-	return endpoint
-}
-
-// baseURL returns endpoint with the version and a slash at its end.
-func baseURL(endpoint, version string) string {
-	endpoint = strings.TrimRight(endpoint, "/") + "/"
-	if !strings.HasSuffix(endpoint, "/"+version) && version != "" {
-		endpoint += version
+	endpoint := strings.TrimRight(address, "/") + "/"
+	if s == Compute && !versioned.MatchString(endpoint) || s != Compute && !strings.HasSuffix(endpoint, "/"+versionPath[s]) {
+		return endpoint + versionPath[s]
 	}
 	return endpoint
 }
@@ -123,6 +133,7 @@ type token struct {
 	Expires stamp          `json:"expires_at"`
 	Project inDomain       `json:"project"`
 	User    inDomain       `json:"user"`
+	Roles   []Named        `json:"roles"`
 	Catalog []catalogEntry `json:"catalog"`
 }
 
@@ -152,7 +163,6 @@ type catalogEntry struct {
 	Endpoints []struct {
 		Interface string `json:"interface"`
 		Region    string `json:"region"`
-		RegionID  string `json:"region_id"`
 		URL       string `json:"url"`
 	} `json:"endpoints"`
 }

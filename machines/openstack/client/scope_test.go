@@ -23,9 +23,14 @@ func TestServiceEndpointsAreChosenByRegionAndInterface(t *testing.T) {
 	}{
 		"returns the public endpoints of region a":                                  {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
 		"returns the public endpoints of region b":                                  {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
-		"returns the internal endpoints when the credentials select that interface": {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
-		"refuses a region that the service catalog does not have":                   {Credentials{Region: "c"}, "", "", "", true},
-		"refuses a service catalog with several regions when no region is given":    {Credentials{}, "", "", "", true},
+		"returns the internal endpoints when the credentials select that interface": {Credentials{Region: "a", Interfaces: []string{"internal"}}, "http://int/v2.1/", "", "", false},
+		"returns the first of the interfaces that the service catalog has (F-120)":  {Credentials{Region: "a", Interfaces: []string{"internal", "public"}}, "http://int/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"refuses an interface that the compute service does not have (F-120)":       {Credentials{Region: "a", Interfaces: []string{"admin"}}, "", "", "", true},
+		"returns the URL, region and interface of a service that has its own (F-120)": {Credentials{Region: "nowhere", Places: map[Service]Place{
+			Compute: {Region: "b"}, Network: {URL: "http://own"}, Image: {Region: "a", Interfaces: []string{"public"}},
+		}}, "http://b/compute/v2.1/", "http://own/v2.0/", "http://a/image/v2/", false},
+		"refuses a region that the service catalog does not have":                {Credentials{Region: "c"}, "", "", "", true},
+		"refuses a service catalog with several regions when no region is given": {Credentials{}, "", "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope, err := chooseEndpoints(&tok, &tc.c)

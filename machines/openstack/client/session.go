@@ -31,6 +31,7 @@ type Session struct {
 	clock    clock.Clock
 	provider *gophercloud.ProviderClient
 	versions *versions
+	unknown  *unknownTexts
 	flight   singleflight.Group
 
 	mu      sync.Mutex
@@ -48,14 +49,19 @@ type Session struct {
 	moved error
 }
 
-func newSession(creds Credentials, client http.Client, v *versions, c clock.Clock) (*Session, error) {
+func newSession(creds Credentials, client http.Client, v *versions, u *unknownTexts, c clock.Clock) (*Session, error) {
 	provider, err := openstack.NewClient(creds.IdentityEndpoint)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "identityEndpoint: %s", creds.conceal(err.Error()))
 	}
+	client.Transport = &uncured{next: client.Transport, clock: c, refused: map[refusedKind]refusedToken{}}
 	provider.HTTPClient = client
 	provider.UserAgent.Prepend(version.UserAgent())
-	return &Session{creds: creds, clock: c, provider: provider, versions: v}, nil
+	s := &Session{creds: creds, clock: c, provider: provider, versions: v, unknown: u}
+	if creds.Method() != ByToken {
+		provider.ReauthFunc = s.reauthenticate
+	}
+	return s, nil
 }
 
 // Scope signs in if the session has not done so yet, and returns the result from memory afterwards. Concurrent callers share one
@@ -123,7 +129,7 @@ func (s *Session) signIn(ctx context.Context) (*Scope, error) {
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, Identity), callTimeout)
 	defer cancel()
-	scope, err := s.authenticate(ctx, s.clock.Now())
+	scope, err := s.authenticate(ctx)
 	s.signedIn(err)
 	if err != nil {
 		return nil, err
@@ -154,25 +160,18 @@ func (s *Session) signedIn(err error) {
 
 // signingIn describes the sign-in call.
 func (s *Session) signingIn() Call {
-	return Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.describeUser()}
+	return Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.describe()}
 }
 
-func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, error) {
-	options := authOptions(&s.creds)
-	if err := openstack.AuthenticateV3(ctx, s.provider, &options, gophercloud.EndpointOpts{}); err != nil {
-		return nil, classify(s.signingIn(), err, &s.creds)
+// authenticate gets the first token, and reads the scope from it.
+func (s *Session) authenticate(ctx context.Context) (*Scope, error) {
+	t, err := s.replaceToken(ctx)
+	if err == nil && t.Project.ID == "" {
+		err = fault.New(fault.Auth, fault.CodeForbidden, "the token has no project; set the project in the credentials")
 	}
-	if s.provider.ReauthFunc != nil {
-		s.provider.ReauthFunc = s.reauthenticate
-	}
-	t, err := readToken(s.provider)
 	if err != nil {
-		return nil, classify(s.signingIn(), err, &s.creds)
+		return nil, s.explain(ctx, s.signingIn(), err)
 	}
-	if t.Project.ID == "" {
-		return nil, classify(s.signingIn(), fault.New(fault.Auth, fault.CodeForbidden, "the token has no project; set the project in the credentials"), &s.creds)
-	}
-	s.storeToken(t, started)
 	scope, err := chooseEndpoints(t, &s.creds)
 	return scope, classify(s.signingIn(), err, &s.creds)
 }
@@ -186,37 +185,37 @@ func (s *Session) reauthenticate(ctx context.Context) error {
 	if failed != nil && waiting {
 		return failed
 	}
-	err := classify(s.signingIn(), s.replaceToken(withService(ctx, Identity)), &s.creds)
+	_, err := s.replaceToken(withService(ctx, Identity))
+	err = classify(s.signingIn(), err, &s.creds)
 	s.signedIn(err)
 	return err
 }
 
-// replaceToken gets a new token and uses it if it is for the project of the scope. The credentials may name the project by a name
+// replaceToken gets a new token, and uses and returns it if it is for the project of the scope. The credentials may name it by a name
 // that belongs to another project now, without the resources of the old project. A token for another project is not used, and no
 // call is made until a renewal returns a token for the right project.
-func (s *Session) replaceToken(ctx context.Context) error {
+func (s *Session) replaceToken(ctx context.Context) (*token, error) {
 	started := s.clock.Now()
 	fresh := &gophercloud.ProviderClient{
 		IdentityBase: s.provider.IdentityBase, IdentityEndpoint: s.provider.IdentityEndpoint,
 		HTTPClient: s.provider.HTTPClient, UserAgent: s.provider.UserAgent,
 	}
 	options := authOptions(&s.creds)
-	options.AllowReauth = false
 	if err := openstack.AuthenticateV3(ctx, fresh, &options, gophercloud.EndpointOpts{}); err != nil {
-		return err
+		return nil, err
 	}
 	t, err := readToken(fresh)
+	if err == nil {
+		err = s.checkProject(t)
+	}
+	if err == nil {
+		err = s.provider.SetTokenAndAuthResult(fresh.GetAuthResult())
+	}
 	if err != nil {
-		return err
-	}
-	if err := s.checkProject(t); err != nil {
-		return err
-	}
-	if err := s.provider.SetTokenAndAuthResult(fresh.GetAuthResult()); err != nil {
-		return err
+		return nil, err
 	}
 	s.storeToken(t, started)
-	return nil
+	return t, nil
 }
 
 // checkProject returns an error when a new token is for another project than the scope. It stores the error in moved, and clears
@@ -240,48 +239,6 @@ func (s *Session) hasMoved() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moved
-}
-
-// authOptions converts the credentials for the client library. A user's domain defaults to the one with ID default.
-func authOptions(c *Credentials) gophercloud.AuthOptions {
-	o := gophercloud.AuthOptions{IdentityEndpoint: c.IdentityEndpoint, AllowReauth: true}
-	userDomain := func() {
-		o.DomainID, o.DomainName = domain(c.UserDomainID, c.UserDomainName, c.DomainID, c.DomainName)
-	}
-	switch c.Method() {
-	case ByApplicationCredential:
-		o.ApplicationCredentialID, o.ApplicationCredentialSecret = c.ApplicationCredentialID, c.ApplicationCredentialSecret
-		if c.ApplicationCredentialID == "" {
-			o.ApplicationCredentialName, o.Username = c.ApplicationCredentialName, c.Username
-			userDomain()
-		}
-	case ByPassword:
-		o.Username, o.Password = c.Username, c.Password
-		userDomain()
-		o.Scope = &gophercloud.AuthScope{ProjectID: c.ProjectID}
-		if c.ProjectID == "" {
-			o.Scope.ProjectName = c.ProjectName
-			o.Scope.DomainID, o.Scope.DomainName = domain(c.ProjectDomainID, c.ProjectDomainName, c.DomainID, c.DomainName)
-		}
-	case ByToken:
-		o.TokenID, o.AllowReauth = c.Token, false
-	}
-	return o
-}
-
-// domain returns either the ID or the name of a domain and leaves the other empty, because Keystone refuses a request with both.
-func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
-	switch {
-	case ownID != "":
-		return ownID, ""
-	case ownName != "":
-		return "", ownName
-	case sharedName != "":
-		return "", sharedName
-	case sharedID != "":
-		return sharedID, ""
-	}
-	return "default", ""
 }
 
 // readToken returns the token in the last response of Keystone.
@@ -318,7 +275,8 @@ func (s *Session) renew(ctx context.Context) {
 }
 
 // Do makes one call, or one paged list, with a token and a deadline of one minute. Its error has a class of package fault. After a
-// 401 it retries once with a new token. It makes no call while the credentials are for another project than before.
+// 401 it retries once with a new token, unless a new token has not helped for this kind of request lately (see uncured). It makes no
+// call while the credentials are for another project than before.
 func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
 	scope, err := s.Scope(ctx)
 	if err != nil {
@@ -334,15 +292,12 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, c.Service), callTimeout)
 	defer cancel()
-	if c.Pages {
-		ctx = withPage(ctx)
-	}
 	api, err := s.client(ctx, c, endpoint)
 	if err == nil {
 		err = fn(withMachine(ctx, c.Machine), api)
 	}
 	s.seeRefusal(err)
-	return classify(c, err, &s.creds)
+	return s.explain(ctx, c, err)
 }
 
 // seeRefusal checks whether err means that the cloud refused the token and the token could not be renewed. If so, it records that

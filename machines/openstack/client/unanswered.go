@@ -62,13 +62,14 @@ func reason(err error) (text string, known bool) {
 	var request *url.Error
 	var dns *net.DNSError
 	var operation *net.OpError
+	var verification *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &dns):
 		return fmt.Sprintf("looking up %s: %s", dns.Name, dns.Err), true
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return hostIn(err) + " speaks HTTP, not HTTPS", true
-	case isCertificate(err):
-		return certificate(err), true
+	case errors.As(err, &verification):
+		return fmt.Sprintf("the certificate of %s %s", hostIn(err), certificate(err)), true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return hostIn(err) + " closed the connection before its answer was complete", true
 	case errors.As(err, &operation):
@@ -79,24 +80,18 @@ func reason(err error) (text string, known bool) {
 	return err.Error(), true
 }
 
-// isCertificate reports whether TLS failed because of the server's certificate.
-func isCertificate(err error) bool {
-	var failed *tls.CertificateVerificationError
-	return errors.As(err, &failed)
-}
-
-// certificate describes what is wrong with the server's certificate, without quoting from it.
+// certificate returns what is wrong with a server's certificate, without quoting from it.
 func certificate(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Sprintf("the certificate of %s is signed by an unknown authority; set its CA with --cloud-ca", hostIn(err))
+		return "is signed by an unknown authority; set its CA with --cloud-ca"
 	case errors.As(err, &name):
-		return fmt.Sprintf("the certificate of %s is for another name", hostIn(err))
+		return "is for another name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("the certificate of %s has expired or is not valid yet", hostIn(err))
+		return "has expired or is not valid yet"
 	}
-	return fmt.Sprintf("the certificate of %s is not valid", hostIn(err))
+	return "is not valid"
 }

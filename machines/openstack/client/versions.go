@@ -1,10 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,7 +54,7 @@ func CreateVersion(f CreateFeatures) Version {
 	if f.VolumeType {
 		v = VersionVolumeType
 	}
-	if higher(v.wanted, f.Raised) != v.wanted {
+	if minor(f.Raised) > minor(v.wanted) {
 		v = Version{wanted: f.Raised, least: f.Raised, lost: "computeAPIVersion"}
 	}
 	return v
@@ -70,19 +74,12 @@ func (v Version) settle(newest string) (string, error) {
 		return v.least, nil
 	}
 	if newest == "" {
-		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service shows no microversions (GET of its URL is refused); %s needs %s", v.lost, v.least)
+		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service shows no microversions (its version document cannot be read); %s needs %s", v.lost, v.least)
 	}
 	return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service supports microversions up to %s only; %s needs %s", newest, v.lost, v.least)
 }
 
-// higher returns the higher of two versions of the form 2.x. An empty version is lower than any other.
-func higher(a, b string) string {
-	if minor(b) > minor(a) {
-		return b
-	}
-	return a
-}
-
+// minor returns the number behind the point of a version of the form 2.x; 0 for an empty version.
 func minor(version string) int {
 	_, after, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(after)
@@ -92,8 +89,8 @@ func minor(version string) int {
 	return n
 }
 
-// hiddenFor is the time until drover asks again for a version document that an endpoint refused to show. The refusal may have come
-// from a proxy.
+// hiddenFor is the time until drover asks again for a version document that it could not read. The answer may have come from a proxy. It
+// is also how long calls wait for a document that may come soon, before they do without it.
 const hiddenFor = time.Minute
 
 // versions caches the newest microversion of each compute endpoint, for all credentials.
@@ -104,11 +101,12 @@ type versions struct {
 	newest map[string]shown
 }
 
-// shown is what an endpoint answered when drover asked for its newest microversion. newest is empty when the endpoint refused to
-// answer. at is the time of the answer, and lastUsed is when the entry was last used.
+// shown is what an endpoint answered when drover asked for its newest microversion. newest is empty when the answer has none. at is the
+// time of the answer, and lastUsed is when the entry was last used. failing is since when the answers have been failures that may pass (see
+// mayPass); zero when the last answer was another one.
 type shown struct {
-	newest       string
-	at, lastUsed time.Time
+	newest                string
+	at, lastUsed, failing time.Time
 }
 
 func newVersions(c clock.PassiveClock) *versions {
@@ -128,11 +126,24 @@ func (v *versions) known(endpoint string) (string, bool) {
 	return s.newest, true
 }
 
-func (v *versions) remember(endpoint, newest string) {
+// remember records the result of a request for the version document. It returns err while the call should wait for the document: err is a
+// failure that may end soon, and the document has not failed for hiddenFor yet. Otherwise it returns nil, and the call uses newest.
+func (v *versions) remember(endpoint, newest string, err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.clock.Now()
-	v.newest[endpoint] = shown{newest, now, now}
+	s := shown{newest: newest, at: now, lastUsed: now}
+	if err != nil {
+		s.failing = cmp.Or(v.newest[endpoint].failing, now)
+	}
+	if err != nil && now.Sub(s.failing) < hiddenFor {
+		// The next call asks again.
+		s.at = time.Time{}
+	} else {
+		err = nil
+	}
+	v.newest[endpoint] = s
+	return err
 }
 
 // sweep removes the entries that were last used before the given time.
@@ -142,8 +153,9 @@ func (v *versions) sweep(before time.Time) {
 	maps.DeleteFunc(v.newest, func(_ string, s shown) bool { return s.lastUsed.Before(before) })
 }
 
-// lookUp returns the newest microversion of an endpoint, and asks each endpoint only once. An endpoint that refuses to show its
-// version document is treated as if it supported only the base version, and is asked again after hiddenFor.
+// lookUp returns the newest microversion of an endpoint, and asks each endpoint only once. An endpoint whose version document cannot be
+// read is treated as if it supported only the base version, and is asked again after hiddenFor: all other calls may work. Only an answer
+// that may become another one soon is an error, and only for hiddenFor.
 func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	if newest, ok := v.known(client.Endpoint); ok {
 		return newest, nil
@@ -153,10 +165,10 @@ func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient
 			return newest, nil
 		}
 		newest, err := newestOf(ctx, client)
-		if err == nil {
-			v.remember(client.Endpoint, newest)
+		if ctx.Err() != nil {
+			return "", err
 		}
-		return newest, err
+		return newest, v.remember(client.Endpoint, newest, err)
 	})
 	newest, _ := got.(string)
 	return newest, err
@@ -165,6 +177,8 @@ func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient
 // versioned matches a compute URL up to its version, because some catalogs add the project to it.
 var versioned = regexp.MustCompile(`^.*/v2(\.\d+)?/`)
 
+// newestOf reads the newest microversion from the version document of an endpoint; empty when the answer has none. It returns an error
+// only when the same request may soon have another answer.
 func newestOf(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	address := client.Endpoint
 	if root := versioned.FindString(address); root != "" {
@@ -175,11 +189,35 @@ func newestOf(ctx context.Context, client *gophercloud.ServiceClient) (string, e
 			Newest string `json:"version"`
 		} `json:"version"`
 	}
-	_, err := client.Get(ctx, address, &body, nil)
-	for _, hidden := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {
-		if gophercloud.ResponseCodeIs(err, hidden) {
-			return "", nil
-		}
+	if _, err := client.Get(ctx, address, &body, nil); err != nil {
+		return "", mayPass(err)
 	}
-	return body.Version.Newest, err
+	return body.Version.Newest, nil
+}
+
+// passingStatuses are the statuses with which an overloaded service, or a proxy before a service that restarts, answers for a while.
+var passingStatuses = []int{
+	http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+	http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// mayPass returns err when the request may soon have another answer: there was none, the token could not be renewed, drover did not
+// send the request yet, or the status is one of passingStatuses. Otherwise it returns nil.
+func mayPass(err error) error {
+	var again *gophercloud.ErrUnableToReauthenticate
+	var known *fault.Error
+	var lost *url.Error
+	soon := slices.ContainsFunc(passingStatuses, func(status int) bool { return gophercloud.ResponseCodeIs(err, status) })
+	switch {
+	case errors.As(err, &again):
+		soon = true
+	case errors.As(err, &known):
+		soon = known.Class == fault.RateLimited
+	case errors.As(err, &lost):
+		soon = true
+	}
+	if soon {
+		return err
+	}
+	return nil
 }

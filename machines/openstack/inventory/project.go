@@ -70,7 +70,7 @@ func New(o Options) *Project {
 		holds: o.Holds, collect: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
 		session: o.Session,
 		known: known.New(known.Options{
-			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), Stores: o.Holds != nil,
+			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), Stores: o.Holds != nil, NoteFault: o.Session.NoteFault,
 		}),
 	}
 }

@@ -72,24 +72,28 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	p.lookAtUnjoined(ctx, s)
 	p.removeDuplicates(ctx, s)
 	p.releaseRetained(ctx, s)
+	if round.Addresses && !round.First {
+		p.listAddressesAgain(ctx, s, round.Started)
+	}
 	return next
 }
 
-// ask requests the lists of a round. When ports and floating IPs cannot be listed now and were listed before, this is not an error:
-// the known ports and floating IPs stay.
+// ask requests the lists of a round, except those of ports and floating IPs when these were listed before: then they must not delay
+// what the list of servers shows.
 func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
 	a := known.Answers{Round: round}
-	if round.Addresses {
-		switch err := p.listAddresses(ctx, s, round.Started); {
-		case err != nil && round.First:
+	if round.First {
+		if err := p.listAddresses(ctx, s, round.Started); err != nil {
 			return a, err
-		case err != nil:
-			log.FromContext(ctx).Info("Cannot list ports and floating IPs; keeping the known ones", "error", err.Error())
 		}
 	}
 	a.Looked = round.SecondLook && p.takeSecondLook(ctx, s, round.Ports)
-	var err error
-	a.Rows, a.Date, err = calls.ListServers(ctx, s, round.Since, round.Full)
+	asked := p.clock.Now()
+	rows, date, err := calls.ListServers(ctx, s, round.Since, round.Full)
+	a.Rows, a.Date = rows, date.Time
+	if date.Dated {
+		a.Ahead = date.Sub(asked)
+	}
 	return a, err
 }
 
@@ -103,6 +107,19 @@ func (p *Project) listAddresses(ctx context.Context, s *client.Session, started 
 	defer p.mu.Unlock()
 	p.known.ApplyAddresses(l, started, p.clock.Now())
 	return nil
+}
+
+// listAddressesAgain lists all ports and floating IPs again. When they cannot be listed now, the known ones stay, and the next try is
+// made later: otherwise each list of servers would wait for a Neutron that does not answer.
+func (p *Project) listAddressesAgain(ctx context.Context, s *client.Session, started time.Time) {
+	err := p.listAddresses(ctx, s, started)
+	if err == nil {
+		return
+	}
+	log.FromContext(ctx).Info("Cannot list ports and floating IPs; keeping the known ones", "error", err.Error())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known.AddressesFailed(p.clock.Now())
 }
 
 // takeSecondLook reads these ports by their IDs, to see whether they are attached to servers that the list of servers does not show

@@ -13,8 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// mostVolumes is the maximum number of volumes of replaced servers in a record.
-const mostVolumes = 16
+// MostVolumes is the number of volumes in a record from which on no further server is created: the volumes of the former servers must be
+// deleted first.
+const MostVolumes = 16
 
 // Record is the content of status.providerStatus: a Machine's resources. Its format is compatible with older and newer releases of
 // drover. It implements [cloud.Record].
@@ -28,6 +29,8 @@ type Record struct {
 	// VolumeIDs are the volumes that are deleted with the server (its boot volume), sorted. drover never deletes a volume that is
 	// not in the status of a Machine.
 	VolumeIDs []string `json:"volumeIDs,omitempty"`
+	// EndedVolumes are the volumes of former servers that are known to be gone. They are removed from the stored record.
+	EndedVolumes []string `json:"-"`
 	// ProjectID and Region are where the Machine's resources are created. They are recorded before the first create. Only in this
 	// project does the absence of a resource prove that the resource is gone.
 	ProjectID string `json:"projectID,omitempty"`
@@ -37,19 +40,20 @@ type Record struct {
 // MergeInto returns status.providerStatus with the record merged into it.
 //
 // A record without a server changes project and region only. Any other record replaces what is stored, with two exceptions. A
-// stored volume stays, because only Release decides that it is gone. The stored ports and floating IP stay while no other ports or
-// floating IP are known, because these are listed rarely.
+// stored volume stays unless it is among EndedVolumes. The stored ports and floating IP stay while no other ports or floating IP are
+// known, because these are listed rarely.
 func (r *Record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old, readable := read(stored)
 	now := *r
+	now.EndedVolumes = nil
 	if r.ServerID == "" {
 		now = old
 		now.ProjectID, now.Region = r.ProjectID, r.Region
 	} else if readable {
-		volumes := slices.Concat(old.VolumeIDs, now.VolumeIDs)
+		left := slices.DeleteFunc(slices.Clone(old.VolumeIDs), func(id string) bool { return slices.Contains(r.EndedVolumes, id) })
+		volumes := slices.Concat(left, now.VolumeIDs)
 		slices.Sort(volumes)
-		volumes = slices.Compact(volumes)
-		now.VolumeIDs = volumes[max(0, len(volumes)-mostVolumes):]
+		now.VolumeIDs = slices.Compact(volumes)
 		if len(now.PortIDs) == 0 {
 			now.PortIDs = old.PortIDs
 		}

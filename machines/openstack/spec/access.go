@@ -1,6 +1,9 @@
 package spec
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 )
@@ -33,7 +36,7 @@ func (a *Access) Refuse() Refusal {
 	name, flag, remedy := location, "--allowed-endpoints="+location, ""
 	switch {
 	case location == "":
-		return Refusal{Err: fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: the endpoint is not a URL like https://host:port/path", a.endpointField)}
+		return Refusal{Err: invalid(a.endpointField, "the endpoint is not a URL like https://host:port/path")}
 	case ref != nil && ref.Kind == secretKind:
 		name, flag = ref.value(), "--secret-namespaces="+ref.Namespace
 		remedy = ", or with this URL in --allowed-endpoints"
@@ -53,7 +56,63 @@ func (a *Access) WithOrigin(err error) error {
 	if e == nil || e.Code != fault.CodeUnauthorized || a.Origin == "" {
 		return err
 	}
-	own := fault.New(e.Class, e.Code, "%s: %s", a.Origin, e.Message)
-	own.RetryAfter, own.Err = e.RetryAfter, err
-	return own
+	return reworded(err, a.Origin+": "+e.Message)
+}
+
+// Identity is the user, domain and project that a provider spec without a password or secret of its own names. drover does not sign in
+// with them, but as the configured cloud's user. The zero value means that the spec names none of the three.
+type Identity struct {
+	source                               string
+	user, domain, projectName, projectID found
+}
+
+// ofConfigured sets the credentials to those of the configured cloud, except for the region, and returns the identity that the spec
+// names. This identity is compared with the user's after the sign-in, when names and IDs are known.
+func (r *credentialReader) ofConfigured(c *client.Credentials) Identity {
+	last := len(r.list) - 1
+	own := *r.rules.configured
+	own.Region, own.Places = c.Region, c.Places
+	above := func(f found, same ...string) found {
+		if f.from == last || slices.Contains(same, f.text) {
+			return found{from: -1}
+		}
+		return f
+	}
+	w := Identity{source: r.list[0].source, user: above(r.fields[r.way().user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
+	if c.ApplicationCredentialID == "" {
+		w.domain = above(r.fields["domainName"])
+	}
+	if c.Method() == client.ByPassword {
+		w.projectName, w.projectID = above(r.fields["projectName"]), above(r.fields["projectID"])
+	}
+	*c = own
+	return w
+}
+
+// Check returns an error when the identity that the spec names is not that of the signed-in user of the configured cloud.
+func (w Identity) Check(scope *client.Scope) error {
+	for _, c := range []struct {
+		field string
+		named found
+		is    []string
+	}{
+		{"user", w.user, []string{scope.User.Name, scope.User.ID}},
+		{"domain", w.domain, []string{scope.UserDomain.Name, scope.UserDomain.ID, scope.ProjectDomain.Name, scope.ProjectDomain.ID}},
+		{"project", w.projectName, []string{scope.ProjectName, scope.ProjectID}},
+		{"project", w.projectID, []string{scope.ProjectID}},
+	} {
+		if c.named.text == "" || slices.ContainsFunc(c.is, func(is string) bool { return is != "" && sameID(is, c.named.text) }) {
+			continue
+		}
+		return fault.New(fault.Auth, fault.CodeProjectNotAllowed,
+			"%s.%s: %s is not the %s of the configured cloud's credentials, and the spec has no credentials of its own; set credentials in the spec, or start drover with --allow-identity-override",
+			w.source, c.named.field, c.named.shown(), c.field)
+	}
+	return nil
+}
+
+// sameID reports whether two names or IDs are equal. IDs may be written with or without dashes.
+func sameID(a, b string) bool {
+	return a == b || client.LooksLikeID(a) && client.LooksLikeID(b) &&
+		strings.EqualFold(strings.ReplaceAll(a, "-", ""), strings.ReplaceAll(b, "-", ""))
 }

@@ -1,12 +1,14 @@
 package spec
 
 import (
-	"context"
 	"errors"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
 // credentialRules are the operator's rules for the credentials in provider specs.
@@ -26,93 +28,102 @@ type credentialRules struct {
 //   - A reference to a missing key or object is treated as empty, and no lower layer is used instead, as long as one way of signing in
 //     is complete.
 //   - With the secret of the configured cloud, the configured user signs in, for the configured project.
-func readCredentials(ctx context.Context, ls layers, of credentialRules) (*Access, error) {
+func readCredentials(ls layers, of credentialRules) (*Access, error) {
 	ls.origin = newProvenance()
-	r := credentialReader{layers: ls, rules: of, ctx: ctx, c: &client.Credentials{CACert: of.configured.CACert, Interface: of.configured.Interface}}
-	r.endpoint = r.text("identityEndpoint")
-	r.endpoint.text = strings.TrimSpace(r.endpoint.text)
-	r.c.IdentityEndpoint = r.endpoint.text
-	r.c.Region = r.text("region").text
-	r.signIn()
-	r.project()
-	if r.err != nil {
-		return nil, r.err
+	r := credentialReader{layers: ls, rules: of, fields: map[string]found{"": {from: -1}}}
+	for _, names := range credentialNames {
+		got, err := r.text(names...)
+		if err != nil {
+			return nil, err
+		}
+		r.fields[names[0]] = got
 	}
-	if err := r.complete(); err != nil {
+	endpoint := r.fields["identityEndpoint"]
+	endpoint.text = strings.TrimSpace(endpoint.text)
+	r.fields["identityEndpoint"] = endpoint
+	w := r.way()
+	c, secret := r.credentials(w), r.fields[w.secret]
+	if secret.given() && c.IdentityEndpoint != "" {
+		if err := r.sendable(secret); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.complete(c); err != nil {
 		return nil, err
 	}
-	r.noteAbsent()
-	last := len(ls.list) - 1
-	if r.user.from == last {
-		r.c.UserDomainName, r.c.UserDomainID = of.configured.UserDomainName, of.configured.UserDomainID
-		r.c.DomainID = of.configured.DomainID
+	for _, a := range r.absent {
+		r.note(a.where + ": is treated as empty, because " + a.cause.Error())
 	}
-	if r.projectFrom == last {
-		r.c.ProjectDomainName, r.c.ProjectDomainID = of.configured.ProjectDomainName, of.configured.ProjectDomainID
+	a := &Access{Credentials: c, Origin: r.list[secret.from].where(secret.field), endpoint: endpoint, endpointField: r.list[endpoint.from].where("identityEndpoint")}
+	if secret.from == len(r.list)-1 {
+		for _, note := range of.configured.Notes {
+			r.note(of.configured.Source + ": " + note)
+		}
+		if !of.override {
+			a.Wanted = r.ofConfigured(c)
+		}
 	}
-	a := &Access{Credentials: r.c, Origin: r.list[r.secret.from].where(r.secret.field), endpoint: r.endpoint, endpointField: r.list[r.endpoint.from].where("identityEndpoint")}
-	if r.secret.from == last && !of.override {
-		a.Wanted = r.ofConfigured()
-	}
-	a.Credentials.Vouched = r.vouched(r.endpoint)
-	a.Credentials.Shown = r.shownInstead()
+	// The operator trusts the Secrets of these namespaces, so that an endpoint in them need not be in the list of allowed endpoints.
+	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(of.trusted, endpoint.ref.Namespace)
+	c.Shown = r.shownInstead()
 	return a, nil
 }
 
-// credentialReader reads the credentials. It stores the first error in err, so that its methods can be called one after the other.
+// credentialNames are the fields about credentials, each with its aliases.
+var credentialNames = [][]string{
+	{"identityEndpoint"}, {"region"}, {"applicationCredentialID"}, {"applicationCredentialName"}, {"applicationCredentialSecret"},
+	{"username"}, {"password"}, {"tokenId"}, {"domainName"}, {"projectID", "tenantID"}, {"projectName", "tenantName"},
+}
+
+// way is one way of signing in: the fields that name the user, that hold the secret, and that the way also uses.
+type way struct {
+	user, secret string
+	uses         []string
+}
+
+// ways are the ways of signing in; within a layer the first counts.
+var ways = []way{
+	{"applicationCredentialID", "applicationCredentialSecret", nil},
+	{"applicationCredentialName", "applicationCredentialSecret", []string{"username", "domainName"}},
+	{"username", "password", []string{"domainName", "projectID", "projectName"}},
+	{"tokenId", "tokenId", []string{"projectID", "projectName"}},
+}
+
+// credentialReader reads the credentials.
 type credentialReader struct {
 	layers
-	rules       credentialRules
-	ctx         context.Context
-	c           *client.Credentials
-	endpoint    found
-	user        found
-	domain      found
-	secret      found
-	projectFrom int
-	projectName found
-	projectID   found
+	rules credentialRules
+	// fields are the values of the fields, by their first names.
+	fields map[string]found
 	// absent are the fields that are treated as empty because they cannot be read, in the order of reading.
 	absent []absentField
-	err    error
 }
 
-// text returns the value of the highest layer that has the field. When the field cannot be read in a layer, text reads no lower
-// layer.
-func (r *credentialReader) text(names ...string) found {
-	none := found{from: -1, field: names[0]}
-	for i := 0; i < len(r.list) && r.err == nil; i++ {
+// absentField is a field that is treated as empty because it cannot be read.
+type absentField struct {
+	layer        int
+	field, where string
+	cause        error
+}
+
+// text returns the value of the highest layer that has the field. Names whose value cannot be read count as empty, and then no lower
+// layer is read.
+func (r *credentialReader) text(names ...string) (found, error) {
+	for i, l := range r.list {
 		before := len(r.absent)
-		got := r.textOf(i, names)
-		if got.given() || len(r.absent) > before {
-			return got
+		readable := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			cause, tolerable := r.tolerable(l.values[name].err)
+			if tolerable {
+				r.absent = append(r.absent, absentField{layer: i, field: name, where: l.where(name), cause: cause})
+			}
+			return tolerable
+		})
+		got, err := r.textIn(i, readable...)
+		if err != nil || got.given() || len(r.absent) > before {
+			return got, err
 		}
 	}
-	return none
-}
-
-// textOf reads a field in one layer. names are the names of the field; textOf ignores a name whose value cannot be read.
-func (r *credentialReader) textOf(i int, names []string) found {
-	readable := make([]string, 0, len(names))
-	for _, name := range names {
-		_, err := r.textIn(r.ctx, i, []string{name})
-		cause, tolerable := r.tolerable(err)
-		switch {
-		case err == nil:
-			readable = append(readable, name)
-		case tolerable:
-			r.absent = append(r.absent, absentField{layer: i, field: name, cause: cause})
-		default:
-			r.err = err
-			return found{from: -1, field: name}
-		}
-	}
-	if len(readable) == 0 {
-		return found{from: -1, field: names[0]}
-	}
-	got, err := r.textIn(r.ctx, i, readable)
-	r.err = err
-	return got
+	return found{from: -1}, nil
 }
 
 // tolerable reports whether the error err about a credential becomes a warning, so that the credential is treated as empty. This is so when
@@ -126,67 +137,193 @@ func (ls layers) tolerable(err error) (cause error, ok bool) {
 	return err, ls.lenient && fault.Is(err, fault.Invalid)
 }
 
-// signIn chooses the way of signing in and reads its fields.
-func (r *credentialReader) signIn() {
-	w, ok := r.way()
-	if !ok || r.err != nil {
-		return
+// way returns the way of signing in that drover uses: the first one of the highest layer that has any; the zero value when there is
+// none. When a field for signing in cannot be read in some layer, two more rules apply. way uses no layer below that one: otherwise,
+// a deleted Secret could move a Machine into the project of the configured cloud. And within its layer, it prefers a way whose secret
+// could be read.
+func (r *credentialReader) way() way {
+	lowest := len(r.list)
+	for _, a := range r.absent {
+		if slices.ContainsFunc(ways, func(w way) bool { return a.field == w.user || a.field == w.secret }) {
+			lowest = min(lowest, a.layer)
+		}
 	}
-	w.use(r.c)
-	r.user, r.domain, r.secret = w.user, r.text("domainName"), w.secret
-	if r.secret.given() && r.c.IdentityEndpoint != "" {
-		r.err = r.sendable(r.secret)
-	}
-}
-
-// highest returns the index of the value from the highest layer; -1 when no value is set. Of several values from that layer it returns
-// the first.
-func highest(all ...found) int {
-	best := -1
-	for i, f := range all {
-		if f.given() && (best < 0 || f.from < all[best].from) {
-			best = i
+	var best way
+	at, complete := lowest+1, false
+	for _, w := range ways {
+		user, readable := r.fields[w.user], lowest < len(r.list) && r.fields[w.secret].given()
+		if user.given() && (user.from < at || user.from == at && readable && !complete) {
+			best, at, complete = w, user.from, readable
 		}
 	}
 	return best
 }
 
-// project reads the project for the token. An application credential and a token have their own project.
-func (r *credentialReader) project() {
-	r.projectFrom = -1
-	if r.c.Method() == client.ByApplicationCredential || r.c.Method() == client.ByToken {
-		return
+// credentials returns the fields that the way uses as credentials. Fields that are not fields of a provider spec are those of the
+// configured cloud, where its user or project is used, or its endpoint.
+func (r *credentialReader) credentials(w way) *client.Credentials {
+	own := r.rules.configured
+	c := &client.Credentials{CACert: own.CACert, Interfaces: own.Interfaces}
+	texts := settings.Texts(c)
+	for _, field := range append([]string{"identityEndpoint", "region", w.user, w.secret}, w.uses...) {
+		if into := texts[field]; into != nil {
+			*into = r.fields[field].text
+		}
 	}
-	id, name := r.text("projectID", "tenantID"), r.text("projectName", "tenantName")
-	r.projectID, r.projectName = id, name
-	switch highest(id, name) {
-	case 0:
-		r.c.ProjectID, r.projectFrom = id.text, id.from
-	case 1:
-		r.c.ProjectName, r.projectFrom = name.text, name.from
+	id, name := r.fields["projectID"], r.fields["projectName"]
+	project := id
+	if !id.given() || name.given() && name.from < id.from {
+		project, c.ProjectID = name, ""
+	} else {
+		c.ProjectName = ""
+	}
+	if w.user == "tokenId" && project.from > r.fields[w.user].from {
+		// The token has a project of its own.
+		c.ProjectID, c.ProjectName = "", ""
+	}
+	r.addConfigured(c, w, project)
+	return c
+}
+
+// addConfigured adds the settings of the configured cloud that no field of a provider spec has: those of its user, of its project and of its
+// endpoint, each where the credentials use it. project is the field that names the project.
+func (r *credentialReader) addConfigured(c *client.Credentials, w way, project found) {
+	own, last := r.rules.configured, len(r.list)-1
+	if c.Username != "" && r.fields["username"].from == last {
+		c.UserID, c.UserDomainName, c.UserDomainID = own.UserID, own.UserDomainName, own.UserDomainID
+	}
+	if c.ProjectName != "" && project.from == last {
+		c.ProjectDomainName, c.ProjectDomainID = own.ProjectDomainName, own.ProjectDomainID
+	}
+	if r.fields[w.secret].from == last && (!project.given() || project.from == last) {
+		c.TrustID = own.TrustID
+	}
+	if client.SameEndpoint(c.IdentityEndpoint, own.IdentityEndpoint) {
+		c.ClientCert, c.ClientKey = own.ClientCert, own.ClientKey
+		if own.Region == "" || own.Region == c.Region {
+			c.Places = own.Places
+		}
 	}
 }
 
-// complete returns an error that names what is missing for a sign-in.
-func (r *credentialReader) complete() error {
-	missing := func(field, what string) error {
-		if absent := r.absences(); absent != "" {
+// complete returns an error that names what is missing for a sign-in. It is about the configured cloud when the user is.
+func (r *credentialReader) complete(c *client.Credentials) error {
+	method := c.Method()
+	for _, need := range []struct {
+		lacks       bool
+		field, what string
+	}{
+		{c.IdentityEndpoint == "", "identityEndpoint", "is missing, and no configured cloud has one; set Keystone's URL"},
+		{method == client.ByNothing, "username", "there are no credentials: set applicationCredentialID, username or tokenId, or configure a cloud"},
+		{method == client.ByApplicationCredential && c.ApplicationCredentialSecret == "", "applicationCredentialSecret", "is missing; set the secret of the application credential"},
+		{method == client.ByPassword && c.Password == "", "password", "is missing; set the user's password"},
+		{method == client.ByPassword && !c.HasProject(), "projectName", "is missing; set the project in which servers are created"},
+	} {
+		if !need.lacks {
+			continue
+		}
+		if absent := r.absences(c); absent != "" {
 			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", r.list[0].source, absent)
 		}
-		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s.%s: %s", r.list[0].source, field, what)
-	}
-	c := r.c
-	switch {
-	case c.IdentityEndpoint == "":
-		return missing("identityEndpoint", "is missing, and no configured cloud has one; set Keystone's URL")
-	case c.Method() == client.ByNothing:
-		return missing("username", "there are no credentials: set applicationCredentialID, username or tokenId, or configure a cloud")
-	case c.Method() == client.ByApplicationCredential && c.ApplicationCredentialSecret == "":
-		return missing("applicationCredentialSecret", "is missing; set the secret of the application credential")
-	case c.Method() == client.ByPassword && c.Password == "":
-		return missing("password", "is missing; set the user's password")
-	case c.Method() == client.ByPassword && !c.HasProject():
-		return missing("projectName", "is missing; set the project in which servers are created")
+		from := r.list[0]
+		if last := len(r.list) - 1; r.fields[r.way().user].from == last {
+			from = r.list[last]
+		}
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: %s", from.where(need.field), need.what)
 	}
 	return nil
+}
+
+// absences describes the missing Secrets and keys that the sign-in needs, and other errors about them; empty when there are none.
+func (r *credentialReader) absences(c *client.Credentials) string {
+	var texts, objects []string
+	keys := map[string][]string{}
+	for _, a := range r.absent {
+		var missing *missingReference
+		switch {
+		case a.field == "region" || a.field == "domainName" || c.HasProject() && isProject(a.field):
+		case !errors.As(a.cause, &missing) || missing.object:
+			texts = append(texts, a.cause.Error())
+		default:
+			object := missing.ref.object()
+			objects = append(objects, object)
+			keys[object] = append(keys[object], missing.ref.Key)
+		}
+	}
+	for _, object := range unique(objects) {
+		texts = append(texts, object+" has no key "+strings.Join(unique(keys[object]), ", "))
+	}
+	return strings.Join(unique(texts), "; ")
+}
+
+// isProject reports whether a field names the project.
+func isProject(field string) bool {
+	return slices.Contains([]string{"projectID", "tenantID", "projectName", "tenantName"}, field)
+}
+
+// sendable returns an error when a secret must not be sent to the endpoint. It refuses a secret when a higher layer has replaced
+// the endpoint that the secret's own or a lower layer names. It also refuses a secret in a Secret of another namespace, unless
+// this Secret names the endpoint or the endpoint is the configured cloud's.
+func (r *credentialReader) sendable(secret found) error {
+	endpoint := r.fields["identityEndpoint"]
+	for i := secret.from; i < len(r.list); i++ {
+		own, err := r.textIn(i, "identityEndpoint")
+		if err != nil {
+			return err
+		}
+		if !own.given() {
+			continue
+		}
+		if client.SameEndpoint(own.text, endpoint.text) {
+			break
+		}
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+			"%s.identityEndpoint: %s has no credentials of its own, and the credentials of %s are for %s only; set credentials next to identityEndpoint",
+			r.list[0].source, shownEndpoint(endpoint), r.list[secret.from].source, shownEndpoint(own))
+	}
+	if r.belongTogether(secret, endpoint) {
+		return nil
+	}
+	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+		"%s: %s is in namespace %s and names no endpoint, so drover sends its content to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to that key",
+		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
+}
+
+// belongTogether reports whether a secret may be sent to an endpoint, depending on where both were found.
+func (r *credentialReader) belongTogether(secret, endpoint found) bool {
+	switch {
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.rules.configured.IdentityEndpoint):
+		return true
+	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
+		return true
+	case secret.ref.Namespace != r.list[secret.from].namespace:
+		return false
+	}
+	// The secret is in the same namespace as the object that names it. Anyone who can write that object could read the secret
+	// anyway.
+	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
+}
+
+// shownEndpoint returns an endpoint for a message, without quotes.
+func shownEndpoint(endpoint found) string {
+	if endpoint.ref != nil {
+		return endpoint.shown()
+	}
+	return endpoint.text
+}
+
+// shownInstead returns the values that came from a Secret or ConfigMap, each with the text that messages show instead. It includes
+// the endpoint's host, because connection errors name it.
+func (r *credentialReader) shownInstead() map[string]string {
+	if len(r.origin.shown) == 0 {
+		return nil
+	}
+	if endpoint := r.fields["identityEndpoint"]; endpoint.ref != nil {
+		if u, err := url.Parse(endpoint.text); err == nil && u.Hostname() != "" {
+			r.origin.shown[u.Host] = "its host"
+			r.origin.shown[u.Hostname()] = "its host"
+		}
+		r.origin.shown[client.NormalEndpoint(endpoint.text)] = endpoint.shown()
+	}
+	return r.origin.shown
 }

@@ -41,11 +41,11 @@ func TestReadCredentialsFromAProviderSpecAndTheConfiguredCloud(t *testing.T) {
 		"refuses a spec with an endpoint and no credentials when drover has no configured cloud":       {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
 		"refuses a spec with a user and no password when drover has no configured cloud":               {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
 		"refuses a spec with a user and a password and no project when drover has no configured cloud": {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
-		"refuses different values for two aliases of a field":                                          {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
+		"ignores a tenantName that differs from projectName (F-116)":                                   {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "b" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c *client.Credentials
-			with, err := readCredentials(t.Context(), stack(t, tc.documents...), credentialRules{configured: &client.Credentials{}, override: true})
+			with, err := readCredentials(stack(t, tc.documents...), credentialRules{configured: &client.Credentials{}, override: true})
 			if err == nil {
 				c = with.Credentials
 			}
@@ -63,9 +63,78 @@ func TestReadCredentialsFromAProviderSpecAndTheConfiguredCloud(t *testing.T) {
 
 func TestTrailingSpaceOfAPassword(t *testing.T) {
 	t.Run("a space at the end of a password is kept, and a line break after it is removed (F-40)", func(t *testing.T) {
-		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
+		with, err := readCredentials(stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
 		if err != nil || with.Credentials.Password != "p " {
 			t.Errorf("got %+v, %v", with, err)
+		}
+	})
+}
+
+func TestWhatTheConfiguredCloudGivesToOtherCredentials(t *testing.T) {
+	own := client.Credentials{
+		IdentityEndpoint: "https://k/v3", Region: "r", UserID: "id", UserDomainID: "dom", Password: "env-secret", ProjectID: "p", TrustID: "t",
+		Places: map[client.Service]client.Place{client.Compute: {URL: "https://nova"}}, ClientCert: []byte("cert"), ClientKey: []byte("key"),
+		Source: "the configured cloud (a of clouds.yaml)", Notes: []string{"verify: has no effect"},
+	}
+	read := func(t *testing.T, document string, override bool) (*client.Credentials, []string, error) {
+		t.Helper()
+		ls := stack(t, document)
+		ls.list = append(ls.list, configuredLayer(own))
+		var notes []string
+		ls.note = func(text string) { notes = append(notes, text) }
+		a, err := readCredentials(ls, credentialRules{configured: &own, override: override})
+		if err != nil {
+			return nil, notes, err
+		}
+		return a.Credentials, notes, nil
+	}
+	for name, tc := range map[string]struct {
+		document string
+		override bool
+		want     func(c *client.Credentials) bool
+	}{
+		"the configured user signs in with everything that is set for it": {`{}`, false, func(c *client.Credentials) bool {
+			return c.UserID == "id" && c.TrustID == "t" && len(c.Places) == 1 && len(c.ClientKey) > 0
+		}},
+		"places of services are those of the configured region only": {`{"region":"other"}`, false, func(c *client.Credentials) bool {
+			return c.UserID == "id" && c.Region == "other" && len(c.Places) == 0 && len(c.ClientKey) > 0
+		}},
+		"credentials for another Keystone get no client certificate and no place of a service": {`{"identityEndpoint":"https://other","username":"u","password":"p","projectName":"x"}`, false, func(c *client.Credentials) bool {
+			return c.UserID == "" && c.TrustID == "" && len(c.Places) == 0 && len(c.ClientCert)+len(c.ClientKey) == 0
+		}},
+		"a user of the spec's own is not the configured user's ID": {`{"username":"u","password":"p","projectName":"x"}`, false, func(c *client.Credentials) bool {
+			return c.Username == "u" && c.UserID == "" && c.UserDomainID == "" && c.TrustID == "" && len(c.Places) == 1
+		}},
+		"a token of the spec's own is not for the configured project, and has no user": {`{"tokenId":"t"}`, false, func(c *client.Credentials) bool {
+			return c.Method() == client.ByToken && !c.HasProject()
+		}},
+		"a token is for the project beside it": {`{"tokenId":"t","projectName":"x"}`, false, func(c *client.Credentials) bool {
+			return c.Method() == client.ByToken && c.ProjectName == "x"
+		}},
+		"another project in place of the configured one replaces the trust": {`{"projectName":"x"}`, true, func(c *client.Credentials) bool {
+			return c.UserID == "id" && c.ProjectName == "x" && c.ProjectID == "" && c.TrustID == ""
+		}},
+	} {
+		t.Run(name+" (F-120)", func(t *testing.T) {
+			if c, _, err := read(t, tc.document, tc.override); err != nil || !tc.want(c) {
+				t.Errorf("got %+v, %v", c, err)
+			}
+		})
+	}
+	t.Run("settings without effect are warnings where the configured cloud's secret is used, and only there (F-120)", func(t *testing.T) {
+		_, notes, err := read(t, `{}`, false)
+		if err != nil || len(notes) != 1 || notes[0] != own.Source+": verify: has no effect" {
+			t.Errorf("got %q, %v", notes, err)
+		}
+		if _, notes, err := read(t, `{"username":"u","password":"p","projectName":"x"}`, false); err != nil || len(notes) != 0 {
+			t.Errorf("got %q, %v", notes, err)
+		}
+	})
+	t.Run("an error about the configured cloud names it and its key, not the Machine's spec (F-120)", func(t *testing.T) {
+		own.ProjectID, own.TrustID = "", ""
+		_, _, err := read(t, `{}`, false)
+		if want := own.Source + ": project_name: is missing"; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	})
 }

@@ -5,6 +5,9 @@
 // A value may be a reference to a key of a Secret or ConfigMap; messages never show such a value (provenance.go). Machines that have,
 // or had, a server are read leniently: a field that has become invalid does not block the deletion of their resources.
 //
+// [Reader.Read] decodes all documents and follows all references, once. [Sources.Spec] and [Sources.Access] only look at the
+// result, and make no call.
+//
 // The package reads objects of the Kubernetes API. It makes no call to OpenStack, and has nothing to do with flavors, images and
 // servers themselves.
 package spec

@@ -2,7 +2,9 @@ package spec
 
 import (
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 )
 
 // specFields are the names of the fields of cloudProviderSpec; docs/openstack.md describes each.
@@ -13,6 +15,41 @@ var specFields = []string{
 	"image", "flavor", "availabilityZone", "network", "networks", "subnet", "securityGroups", "floatingIpPool",
 	"disablePortSecurity", "rootDiskSizeGB", "rootDiskVolumeType", "serverGroup", "serverGroupID", "configDrive", "tags",
 	"keyName", "computeAPIVersion",
+}
+
+// form is what a field holds that is not just a text.
+type form struct {
+	// list is true for a list of texts. With pairs, the field may also be a map of strings.
+	list, pairs bool
+	// boolean is true for true and false without quotes. A text that a reference yields may have any form of strconv.ParseBool, as with
+	// machine-controller.
+	boolean bool
+	// fits checks a text, and says is the error about a text that does not fit.
+	fits func(text string) bool
+	says string
+}
+
+// forms has the fields that are not just texts.
+var forms = map[string]form{
+	"networks":            {list: true},
+	"securityGroups":      {list: true},
+	"tags":                {list: true, pairs: true},
+	"configDrive":         {boolean: true, fits: isBoolean, says: "is not a boolean; use true or false"},
+	"disablePortSecurity": {boolean: true, fits: isBoolean, says: "is not a boolean; use true or false"},
+	"rootDiskSizeGB":      {fits: isSize, says: "is not a size; use a whole number of GiB"},
+	"computeAPIVersion":   {fits: apiVersion.MatchString, says: "is not a version; use one like 2.67, in quotes"},
+}
+
+var apiVersion = regexp.MustCompile(`^2(\.\d{1,3})?$`)
+
+func isBoolean(text string) bool {
+	_, err := strconv.ParseBool(text)
+	return err == nil
+}
+
+func isSize(text string) bool {
+	size, err := strconv.Atoi(text)
+	return err == nil && size >= 0
 }
 
 // withoutEffect has the fields of machine-controller and its forks that drover accepts without effect, each with the reason.
@@ -28,21 +65,3 @@ var withoutEffect = map[string]string{
 
 // ignoredFields are the keys of withoutEffect.
 var ignoredFields = slices.Sorted(maps.Keys(withoutEffect))
-
-// credentialFields are the fields that a class's Secrets may have as keys; authURL is another name of the endpoint.
-var credentialFields = []string{
-	"identityEndpoint", "region", "tokenId", "username", "password", "domainName", "projectName", "tenantName", "projectID",
-	"tenantID", "applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret",
-}
-
-// isSignIn reports whether a field is part of a way of signing in.
-func isSignIn(field string) bool {
-	return slices.Contains([]string{
-		"applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret", "username", "password", "tokenId",
-	}, field)
-}
-
-// isProject reports whether a field names the project.
-func isProject(field string) bool {
-	return slices.Contains([]string{"projectID", "tenantID", "projectName", "tenantName"}, field)
-}

@@ -1,9 +1,10 @@
 package spec
 
 import (
-	"context"
 	"errors"
 	"testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 var errUnreadable = errors.New("unreadable")
@@ -11,13 +12,13 @@ var errUnreadable = errors.New("unreadable")
 // stack returns the layers of a spec, one for each document, in the order of precedence. The last one is the configured cloud.
 func stack(t *testing.T, documents ...string) layers {
 	t.Helper()
-	ls := layers{get: func(context.Context, *reference) (string, error) { return "", errUnreadable }}
+	ls := layers{note: func(string) {}}
 	for _, d := range documents {
-		l, err := readLayer("doc", []byte(d))
+		fields, err := v1alpha1.Fields("doc", []byte(d), specFields, ignoredFields)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ls.list = append(ls.list, l)
+		ls.list = append(ls.list, documentLayer("doc", "", fields, func(*reference) (string, error) { return "", errUnreadable }))
 	}
 	return ls
 }

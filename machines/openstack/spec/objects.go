@@ -13,104 +13,90 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// objects reads the API objects that the provider specs of one namespace refer to.
+// objects reads the API objects that one provider spec refers to, each Secret and ConfigMap only once.
 type objects struct {
-	// reader may be nil: then no object can be read.
-	reader ctrlclient.Reader
+	*Options
 	// namespace is the Machine's namespace. References may point only into this namespace and into the allowed namespaces.
 	namespace string
-	allowed   []string
-	// account is drover's ServiceAccount, as namespace:name, for errors.
-	account string
+	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
+	known map[reference]contents
 }
 
-// get reads an object. For an object that does not exist, the error names the field that refers to it.
-func (o *objects) get(ctx context.Context, field string, key types.NamespacedName, into ctrlclient.Object) error {
-	if o.reader == nil {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)
+// contents are the keys of a Secret or ConfigMap, or the error of its read.
+type contents struct {
+	keys map[string]string
+	err  error
+}
+
+// get reads an object. It returns an error for a namespace that is neither the Machine's nor allowed by the operator (MC-12).
+func (o *objects) get(ctx context.Context, kind string, key types.NamespacedName, into ctrlclient.Object) error {
+	if key.Namespace != o.namespace && !slices.Contains(o.AllowedNamespaces, key.Namespace) {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
+			"%s %s: refers to an object in namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
+			kind, key, key.Namespace, o.namespace, o.namespace, key.Namespace, v1alpha1.BindReferences(o.ServiceAccount, key.Namespace))
 	}
-	err := o.reader.Get(ctx, key, into)
-	what, isReference := kindOf(into)
+	if o.Objects == nil {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s cannot be read without a cluster", key)
+	}
+	err := o.Objects.Get(ctx, key, into)
+	isSecret := kind == string(secretKind)
 	switch {
+	case err == nil:
+		return nil
 	case apierrors.IsNotFound(err):
-		class, code := fault.Invalid, fault.CodeInvalidSpec
-		if what == string(secretKind) {
-			class, code = fault.Auth, fault.CodeCredentialsMissing
+		missing := fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s %s does not exist; create it", kind, key)
+		if isSecret {
+			missing.Class, missing.Code = fault.Auth, fault.CodeCredentialsMissing
 		}
-		missing := fault.New(class, code, "%s: %s %s does not exist; create it", field, what, key)
 		missing.Err = err
 		return missing
-	case apierrors.IsForbidden(err) && isReference:
+	case apierrors.IsForbidden(err) && (isSecret || kind == string(configMapKind)):
 		return fault.New(fault.Auth, fault.CodeReferenceForbidden,
-			"%s: %s %s: drover may not read it (Forbidden): ClusterRole %s is not bound in namespace %s; bind it with: %s",
-			field, what, key, v1alpha1.RoleReferences, key.Namespace, v1alpha1.BindReferences(o.account, key.Namespace))
-	case err != nil:
-		return fault.New(fault.Transient, fault.CodeUnknown, "%s: reading %s: %v", field, key, err)
+			"%s %s: drover may not read it (Forbidden): ClusterRole %s is not bound in namespace %s; bind it with: %s",
+			kind, key, v1alpha1.RoleReferences, key.Namespace, v1alpha1.BindReferences(o.ServiceAccount, key.Namespace))
 	}
-	return nil
+	return fault.New(fault.Transient, fault.CodeUnknown, "reading %s: %v", key, err)
 }
 
-// kindOf returns the kind of an object, and reports whether the RBAC role v1alpha1.RoleReferences allows drover to read it.
-func kindOf(object ctrlclient.Object) (kind string, isReference bool) {
-	switch object.(type) {
-	case *corev1.Secret:
-		return string(secretKind), true
-	case *corev1.ConfigMap:
-		return string(configMapKind), true
-	case *v1alpha1.MachineClass:
-		return "MachineClass", false
-	case *v1alpha1.Cluster:
-		return "Cluster", false
+// contents returns the keys of a Secret or ConfigMap.
+func (o *objects) contents(ctx context.Context, of reference) (map[string]string, error) {
+	of.Key = ""
+	got, ok := o.known[of]
+	if ok {
+		return got.keys, got.err
 	}
-	return "object", false
-}
-
-// mayRead returns an error for a namespace that is neither the Machine's nor allowed by the operator (MC-12).
-func (o *objects) mayRead(field, namespace string) error {
-	if namespace == o.namespace || slices.Contains(o.allowed, namespace) {
-		return nil
+	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
+	if of.Kind == secretKind {
+		secret := &corev1.Secret{}
+		got.err, got.keys = o.get(ctx, string(of.Kind), key, secret), map[string]string{}
+		for name, data := range secret.Data {
+			got.keys[name] = string(data)
+		}
+	} else {
+		config := &corev1.ConfigMap{}
+		got.err = o.get(ctx, string(of.Kind), key, config)
+		got.keys = config.Data
 	}
-	return fault.New(fault.Invalid, fault.CodeInvalidSpec,
-		"%s: refers to an object in namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
-		field, namespace, o.namespace, o.namespace, namespace, v1alpha1.BindReferences(o.account, namespace))
+	o.known[of] = got
+	return got.keys, got.err
 }
 
 // dereference returns the value of one key of a Secret or ConfigMap. When the key or the object does not exist, the error wraps a
 // *missingReference.
 func (o *objects) dereference(ctx context.Context, ref *reference) (string, error) {
-	if err := o.mayRead(ref.String(), ref.Namespace); err != nil {
-		return "", err
-	}
-	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	var text string
-	var ok bool
-	if ref.Kind == secretKind {
-		secret := &corev1.Secret{}
-		if err := o.get(ctx, "key "+ref.Key, key, secret); err != nil {
-			return "", missing(ref, err)
-		}
-		var data []byte
-		data, ok = secret.Data[ref.Key]
-		text = string(data)
-	} else {
-		config := &corev1.ConfigMap{}
-		if err := o.get(ctx, "key "+ref.Key, key, config); err != nil {
-			return "", missing(ref, err)
-		}
-		text, ok = config.Data[ref.Key]
-	}
-	if !ok {
-		missing := fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: the key does not exist; add it", ref)
-		missing.Err = &missingReference{ref: ref}
-		return "", missing
+	keys, err := o.contents(ctx, *ref)
+	text, ok := keys[ref.Key]
+	switch {
+	case apierrors.IsNotFound(err):
+		e := fault.Of(about("key "+ref.Key, err))
+		e.Err = &missingReference{ref: ref, object: true}
+		return "", e
+	case err != nil:
+		return "", about("key "+ref.Key, err)
+	case !ok:
+		e := fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: the key does not exist; add it", ref)
+		e.Err = &missingReference{ref: ref}
+		return "", e
 	}
 	return text, nil
-}
-
-// missing adds a missingReference to an error about an object that does not exist.
-func missing(ref *reference, err error) error {
-	if e := fault.Of(err); apierrors.IsNotFound(err) {
-		e.Err = &missingReference{ref: ref, object: true}
-	}
-	return err
 }

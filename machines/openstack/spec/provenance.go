@@ -10,7 +10,7 @@ import (
 )
 
 // provenance records which values of a provider spec came from a Secret or ConfigMap. Messages show the reference instead of such
-// a value.
+// a value. The zero value has no such values.
 type provenance struct {
 	// references has, by field name, the reference that the value of the field came from.
 	references map[string]*reference
@@ -18,23 +18,23 @@ type provenance struct {
 	shown map[string]string
 }
 
-func newProvenance() *provenance {
-	return &provenance{references: map[string]*reference{}, shown: map[string]string{}}
+func newProvenance() provenance {
+	return provenance{references: map[string]*reference{}, shown: map[string]string{}}
 }
 
-// add records a value that came from a reference. It ignores a value without a reference, which may be shown.
-func (p *provenance) add(field, text string, ref *reference) {
-	if p == nil || ref == nil || text == "" {
+// add records a value. It ignores a value without a reference, which may be shown.
+func (p provenance) add(field string, f found) {
+	if f.ref == nil {
 		return
 	}
-	p.references[field] = ref
-	p.shown[text] = ref.value()
-	p.shown[strings.Trim(strconv.Quote(text), `"`)] = ref.value()
+	p.references[field] = f.ref
+	p.shown[f.text] = f.shown()
+	p.shown[strings.Trim(strconv.Quote(f.text), `"`)] = f.shown()
 }
 
 // conceal returns err without the values that came from a Secret or ConfigMap. When the cloud has no resource with the name in one
 // of the fields, conceal replaces the whole text of err, because that text may suggest names similar to the value.
-func (p *provenance) conceal(err error, fields ...string) error {
+func (p provenance) conceal(err error, fields ...string) error {
 	e := fault.Of(err)
 	if e == nil || len(p.shown) == 0 {
 		return err
@@ -48,15 +48,5 @@ func (p *provenance) conceal(err error, fields ...string) error {
 	if message == e.Message {
 		return err
 	}
-	own := fault.New(e.Class, e.Code, "%s", message)
-	own.RetryAfter, own.Err = e.RetryAfter, err
-	return own
-}
-
-// quote returns a value for a message: in quotes, or its reference.
-func quote(text string, ref *reference) string {
-	if ref != nil {
-		return ref.value()
-	}
-	return fmt.Sprintf("%q", text)
+	return reworded(err, message)
 }

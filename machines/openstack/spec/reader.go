@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
 // Options configure a Reader.
@@ -41,13 +43,7 @@ type Reader struct {
 	options Options
 	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
 	trusted    []string
-	configured atomic.Pointer[configured]
-}
-
-// configured holds the credentials of the configured cloud, and the lowest layer that is made of them.
-type configured struct {
-	credentials client.Credentials
-	layer       layer
+	configured atomic.Pointer[client.Credentials]
 }
 
 // NewReader returns a Reader. It reads nothing yet.
@@ -65,12 +61,21 @@ func NewReader(o Options) *Reader {
 }
 
 // Configure replaces the credentials of the configured cloud for all later calls of Read.
-func (r *Reader) Configure(c client.Credentials) {
-	r.configured.Store(&configured{credentials: c, layer: configuredLayer(&c)})
-}
+func (r *Reader) Configure(c client.Credentials) { r.configured.Store(&c) }
 
 // Configured returns the credentials of the configured cloud.
-func (r *Reader) Configured() client.Credentials { return r.configured.Load().credentials }
+func (r *Reader) Configured() client.Credentials { return *r.configured.Load() }
+
+// configuredLayer returns the credentials of the configured cloud as the lowest layer of a provider spec. drover reads from it what
+// neither the Machine nor its class nor its Cluster sets.
+func configuredLayer(own client.Credentials) layer {
+	own.Username, own.DomainName = cmp.Or(own.Username, own.UserID), cmp.Or(own.DomainName, own.UserDomainName)
+	source, values := cmp.Or(own.Source, "the configured cloud"), map[string]value{}
+	for field, plain := range settings.Texts(&own) {
+		values[field] = textValue(*plain, nil)
+	}
+	return layer{source: source, values: values, where: func(field string) string { return source + ": " + settings.NameOf(field) }}
+}
 
 // Object is a Machine or a template with a provider spec.
 type Object struct {
@@ -85,47 +90,42 @@ type Object struct {
 	HasServer bool
 }
 
-// Read returns the sources of an object's provider spec. It reads the objects that the spec refers to, but follows no reference to
-// a single value.
+// Read returns the sources of an object's provider spec. It reads all objects that the spec refers to. It returns no error about a single
+// field or its reference: [Sources.Spec] and [Sources.Access] return those of the fields that they use.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, configured: r.configured.Load(), name: o.Name, lenient: o.Lenient, hasServer: o.HasServer,
-		objects: objects{reader: r.options.Objects, namespace: o.Namespace, allowed: r.options.AllowedNamespaces, account: r.options.ServiceAccount},
+		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(),
+		objects: objects{Options: &r.options, namespace: o.Namespace, known: map[reference]contents{}},
 	}
-	if err := s.read(ctx, o); err != nil {
+	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Spec reads the fields other than credentials.
-func (s *Sources) Spec(ctx context.Context) (*Spec, error) {
-	got, err := readSpec(ctx, s.stack(), s.reader.options.ReservedTags)
-	if err == nil && got.ServerGroup == "" && s.reader.options.SharedServerGroup {
+// Spec returns the fields other than credentials.
+func (s *Sources) Spec() (*Spec, error) {
+	got, err := readSpec(s.stack(), s.reader.options.ReservedTags)
+	if err := Together(append(slices.Clone(s.refused), err)...); err != nil {
+		return nil, err
+	}
+	if got.ServerGroup == "" && s.reader.options.SharedServerGroup {
 		got.ServerGroup = SharedServerGroup
 	}
-	return got, err
+	return got, nil
 }
 
-// Access reads the credentials. It returns an error of class Auth when they are missing or must not be sent to the endpoint.
-func (s *Sources) Access(ctx context.Context) (*Access, error) {
-	rules := credentialRules{configured: &s.configured.credentials, trusted: s.reader.trusted, override: s.reader.options.IdentityOverride}
-	a, err := readCredentials(ctx, s.stack(), rules)
-	if err == nil {
-		a.Origin = under(s.name, a.Origin)
+// Access returns the credentials. It returns an error of class Auth when they are missing or must not be sent to the endpoint.
+func (s *Sources) Access() (*Access, error) {
+	rules := credentialRules{configured: s.configured, trusted: s.reader.trusted, override: s.reader.options.IdentityOverride}
+	a, err := readCredentials(s.stack(), rules)
+	if err == nil && !strings.HasPrefix(a.Origin, s.object.Name) {
+		a.Origin = s.object.Name + ": " + a.Origin
 	}
 	return a, err
 }
 
 // stack returns the layers, highest first.
 func (s *Sources) stack() layers {
-	return layers{list: s.layers, get: s.objects.dereference, lenient: s.lenient, note: s.note}
-}
-
-// under puts the object's name before a text that does not begin with that name.
-func under(name, text string) string {
-	if strings.HasPrefix(text, name) {
-		return text
-	}
-	return name + ": " + text
+	return layers{list: s.layers, lenient: s.object.Lenient, note: s.note}
 }

@@ -30,28 +30,37 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 		return s
 	}
 	t.Run("adds the shared server group to a spec without a server group when the option SharedServerGroup is set", func(t *testing.T) {
-		got, err := read(t, objectOf(`{`+least+`}`)).Spec(t.Context())
+		got, err := read(t, objectOf(`{`+least+`}`)).Spec()
 		if err != nil || got.ServerGroup != SharedServerGroup {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 	t.Run("keeps the server group that the spec names", func(t *testing.T) {
-		got, err := read(t, objectOf(`{`+least+`,"serverGroup":"g"}`)).Spec(t.Context())
+		got, err := read(t, objectOf(`{`+least+`,"serverGroup":"g"}`)).Spec()
 		if err != nil || got.ServerGroup != "g" || got.ServerGroupField != "serverGroup" {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 	for name, tags := range map[string]string{"refuses a tag whose key is reserved for drover when tags are a map": `{"ours":"x"}`, "refuses a tag whose key is reserved for drover when tags are a list": `["ours=x"]`} {
 		t.Run(name, func(t *testing.T) {
-			_, err := read(t, objectOf(`{`+least+`,"tags":`+tags+`}`)).Spec(t.Context())
+			_, err := read(t, objectOf(`{`+least+`,"tags":`+tags+`}`)).Spec()
 			if want := "Machine n/m: spec.providerSpec.value.cloudProviderSpec.tags: the key ours is reserved for drover; remove it"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
+	t.Run("refuses a provider spec above 64 KiB, and reads that of a Machine with a server (F-96)", func(t *testing.T) {
+		o := objectOf(`{` + least + `,"image":"` + strings.Repeat("x", 70<<10) + `"}`)
+		_, err := NewReader(options).Read(t.Context(), o)
+		if want := "Machine n/m: spec.providerSpec.value: more than 65536 bytes: move long values into a Secret or ConfigMap, and refer to them"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		o.Lenient, o.HasServer = true, true
+		read(t, o)
+	})
 	t.Run("names the Machine, then the configured cloud, as the origin of the password when the Machine's spec has no password", func(t *testing.T) {
-		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
-		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
+		got, err := read(t, objectOf(`{`+least+`}`)).Access()
+		if want := "Machine n/m: the configured cloud: password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
 		}
 	})
@@ -62,8 +71,14 @@ func TestReaderOfMachineSpecs(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+	t.Run("returns no warning for the empty and null fields that machine-controller's webhook writes (F-105, F-119)", func(t *testing.T) {
+		o := objectOf(`{` + least + `,"trustDevicePath":null,"nodeVolumeAttachLimit":null,"instanceReadyCheckPeriod":"","instanceReadyCheckTimeout":"","insecure":false}`)
+		if got := read(t, o).Warnings(); len(got) > 0 {
+			t.Errorf("got %q", got)
+		}
+	})
 	t.Run("refuses a provider spec that is not a JSON object when its Machine never had a server", func(t *testing.T) {
-		if _, err := NewReader(options).Read(t.Context(), objectOf(`[]`)); err == nil {
+		if _, err := read(t, objectOf(`[]`)).Spec(); err == nil {
 			t.Error("it was read")
 		}
 	})

@@ -1,9 +1,12 @@
 package spec
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +17,11 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
-// Sources are the documents and Secrets of one provider spec.
+// Sources are the documents and Secrets of one provider spec, with all references followed.
 type Sources struct {
 	// Config is the provider config of the highest source; its empty fields are filled in from the lower ones.
 	Config *v1alpha1.ProviderConfig
@@ -25,15 +30,14 @@ type Sources struct {
 	Unreadable *fault.Error
 
 	reader *Reader
+	object Object
 	// configured holds the credentials of the configured cloud at the time of Read.
-	configured *configured
+	configured *client.Credentials
 	objects    objects
-	name       string
-	lenient    bool
-	hasServer  bool
 	layers     []layer
-	// noted are the warnings that have been found so far.
-	noted []string
+	// noted are the warnings that have been found so far, and refused the errors about fields of the documents.
+	noted   []string
+	refused []error
 }
 
 // Warnings returns one sentence for each part of the sources that is accepted without effect, sorted and without duplicates. Spec
@@ -46,190 +50,206 @@ func (s *Sources) Warnings() []string {
 // note adds a warning.
 func (s *Sources) note(text string) { s.noted = append(s.noted, text) }
 
-// noteIgnored adds a warning for each known key of a document that has no effect.
+// read collects the layers of a provider spec, from the highest to the lowest (Machine, class, Cluster, configured cloud), and
+// merges their provider configs.
+func (s *Sources) read(ctx context.Context) error {
+	o := &s.object
+	spec, err := o.Spec.Provider()
+	if err != nil && !o.Lenient {
+		return invalid(o.Name, "spec: %v", err)
+	}
+	if err != nil {
+		s.note(fmt.Sprintf("%s: spec: %v", o.Name, err))
+		spec = o.Spec.ProviderSpec
+	}
+	if err := s.document(ctx, o.Name+": spec.providerSpec.value", o.Namespace, spec.Value); err != nil {
+		return err
+	}
+	if spec.ValueFrom != nil && spec.ValueFrom.MachineClass != nil {
+		if err := s.class(ctx, o.Name, spec.ValueFrom.MachineClass); err != nil {
+			return err
+		}
+	}
+	if err := s.cluster(ctx, o.Name, o.Labels); err != nil {
+		return err
+	}
+	s.layers = append(s.layers, configuredLayer(*s.configured))
+	return nil
+}
+
+// document adds one providerSpec.value as a layer, and follows its references.
+func (s *Sources) document(ctx context.Context, path, namespace string, document *runtime.RawExtension) error {
+	if err := v1alpha1.CheckDocument(document); err != nil && !s.object.Lenient {
+		return invalid(path, "%v", err)
+	}
+	var raw []byte
+	if document != nil {
+		raw = document.Raw
+	}
+	ignored, err := s.checkProvider(path, raw)
+	if err != nil {
+		return err
+	}
+	if ignored {
+		raw = nil
+	}
+	config := accepted(s, path, raw, func(raw []byte) (*v1alpha1.ProviderConfig, error) { return v1alpha1.ParseProviderConfig(path, raw) })
+	fill(s.Config, config)
+	path += ".cloudProviderSpec"
+	raw = config.CloudProviderSpec.Raw
+	s.noteIgnored(path, raw)
+	fields := accepted(s, path, raw, func(raw []byte) (map[string]json.RawMessage, error) {
+		return v1alpha1.Fields(path, raw, specFields, ignoredFields)
+	})
+	s.layers = append(s.layers, documentLayer(path, namespace, fields, func(ref *reference) (string, error) { return s.objects.dereference(ctx, ref) }))
+	return nil
+}
+
+// documentLayer returns the fields of a document as a layer.
+func documentLayer(path, namespace string, fields map[string]json.RawMessage, get dereference) layer {
+	l := layer{source: path, namespace: namespace, where: func(field string) string { return path + "." + field }, values: map[string]value{}}
+	for name, raw := range fields {
+		l.values[name] = readValue(name, l.where(name), raw, get)
+	}
+	return l
+}
+
+// noteIgnored adds a warning for each known key of a document that has no effect, unless its value asks for nothing.
 func (s *Sources) noteIgnored(path string, raw []byte) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
 		return
 	}
-	for key := range all {
-		if why := withoutEffect[v1alpha1.Spelling(key, ignoredFields)]; why != "" {
+	for key, value := range all {
+		if why := withoutEffect[v1alpha1.Spelling(key, ignoredFields)]; why != "" && !v1alpha1.IsUnset(value) {
 			s.note(fmt.Sprintf("%s.%s: has no effect (%s); you may remove it", path, key, why))
 		}
 	}
 }
 
-// read collects the layers of a provider spec, from the highest to the lowest (Machine, class, Cluster, configured cloud), and
-// merges their provider configs.
-func (s *Sources) read(ctx context.Context, o Object) error {
-	name := o.Name
-	spec, err := o.Spec.Provider()
-	if err != nil && s.lenient {
-		s.note(fmt.Sprintf("%s: spec: %v", name, err))
-		spec, err = o.Spec.ProviderSpec, nil
+// accepted returns what parse makes of a document without the fields that it refuses. When reading is lenient, there is a warning for each
+// such field, and otherwise an error, which [Sources.Spec] returns together with all others. A document that is not a JSON object is
+// like an empty one, and recorded in Unreadable.
+func accepted[T any](s *Sources, path string, raw []byte, parse func(raw []byte) (T, error)) T {
+	got, err := parse(raw)
+	if err == nil {
+		return got
 	}
-	if err != nil {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec: %v", name, err)
-	}
-	if err := s.document(name+": spec.providerSpec.value", o.Namespace, spec.Value); err != nil {
-		return err
-	}
-	if spec.ValueFrom != nil && spec.ValueFrom.MachineClass != nil {
-		if err := s.class(ctx, name, spec.ValueFrom.MachineClass); err != nil {
-			return err
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		refused := invalid(path, "not a JSON object")
+		if s.Unreadable == nil && s.object.Lenient {
+			s.Unreadable = refused
 		}
+		s.refuse(refused)
 	}
-	if err := s.cluster(ctx, name, o.Labels); err != nil {
-		return err
+	kept := map[string]json.RawMessage{}
+	got, _ = parse(nil)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		kept[key] = all[key]
+		document, err := json.Marshal(kept)
+		if err == nil {
+			var more T
+			if more, err = parse(document); err == nil {
+				got = more
+				continue
+			}
+		}
+		delete(kept, key)
+		s.refuse(err)
 	}
-	s.layers = append(s.layers, s.configured.layer)
-	return nil
+	return got
 }
 
-// document adds one providerSpec.value as a layer.
-func (s *Sources) document(path, namespace string, value *runtime.RawExtension) error {
-	var raw []byte
-	if value != nil {
-		raw = value.Raw
+// refuse records an error about a document. When reading is lenient, it records a warning instead.
+func (s *Sources) refuse(err error) {
+	if s.object.Lenient {
+		s.note(err.Error())
+		return
 	}
-	if err := s.checkProvider(path, raw); err != nil {
-		return err
-	}
-	config, err := v1alpha1.ParseProviderConfig(path, s.readable(path, raw, func(raw []byte) error {
-		_, err := v1alpha1.ParseProviderConfig(path, raw)
-		return err
-	}))
-	if err != nil {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
-	}
-	inner := path + ".cloudProviderSpec"
-	s.noteIgnored(inner, config.CloudProviderSpec.Raw)
-	l, err := readLayer(inner, s.readable(inner, config.CloudProviderSpec.Raw, func(raw []byte) error {
-		_, err := readLayer(inner, raw)
-		return err
-	}))
-	if err != nil {
-		return err
-	}
-	l.namespace = namespace
-	s.layers = append(s.layers, l)
-	fill(s.Config, config)
-	return nil
+	s.refused = append(s.refused, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err))
 }
 
 // fill sets each empty field of high to its value in low.
 func fill(high, low *v1alpha1.ProviderConfig) {
-	text := func(h *string, l string) {
-		if *h == "" {
-			*h = l
+	into, from := reflect.ValueOf(high).Elem(), reflect.ValueOf(low).Elem()
+	for i := range into.NumField() {
+		if f := into.Field(i); f.IsZero() || f.Kind() == reflect.Slice && f.Len() == 0 {
+			f.Set(from.Field(i))
 		}
-	}
-	text(&high.CAPublicKey, low.CAPublicKey)
-	text(&high.CloudProvider, low.CloudProvider)
-	text(&high.OperatingSystem, low.OperatingSystem)
-	if len(high.SSHPublicKeys) == 0 {
-		high.SSHPublicKeys = low.SSHPublicKeys
-	}
-	if len(high.CloudProviderSpec.Raw) == 0 {
-		high.CloudProviderSpec = low.CloudProviderSpec
-	}
-	if len(high.OperatingSystemSpec.Raw) == 0 {
-		high.OperatingSystemSpec = low.OperatingSystemSpec
-	}
-	if high.Network == nil {
-		high.Network = low.Network
-	}
-	if high.OverwriteCloudConfig == nil {
-		high.OverwriteCloudConfig = low.OverwriteCloudConfig
 	}
 }
 
 // class adds the layers of a MachineClass: credentials of its Secrets, then its own document.
 func (s *Sources) class(ctx context.Context, name string, ref *v1alpha1.MachineClassRef) error {
-	namespace := ref.Namespace
-	if namespace == "" {
-		namespace = s.objects.namespace
-	}
-	field := name + ": spec.providerSpec.valueFrom.machineClass"
-	if err := s.objects.mayRead(field, namespace); err != nil {
-		return err
-	}
+	namespace := cmp.Or(ref.Namespace, s.objects.namespace)
 	class := &v1alpha1.MachineClass{}
-	if err := s.objects.get(ctx, field, types.NamespacedName{Namespace: namespace, Name: ref.Name}, class); err != nil {
-		return err
+	if err := s.objects.get(ctx, "MachineClass", types.NamespacedName{Namespace: namespace, Name: ref.Name}, class); err != nil {
+		return about(name+": spec.providerSpec.valueFrom.machineClass", err)
 	}
 	path := fmt.Sprintf("MachineClass %s/%s", namespace, ref.Name)
-	if class.Provider != "" && class.Provider != "openstack" {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: provider %q is not supported; the provider is openstack", path, class.Provider)
+	if class.Provider != "" && class.Provider != Name {
+		return invalid(path, "provider %q is not supported; the provider is %s", class.Provider, Name)
 	}
-	for _, secret := range []struct {
-		field string
-		ref   *corev1.SecretReference
-	}{{"credentialsSecretRef", class.CredentialsSecretRef}, {"secretRef", class.SecretRef}} {
-		if err := s.secretLayer(ctx, path+": "+secret.field, namespace, secret.ref); err != nil {
-			return err
-		}
+	if err := s.secretLayer(ctx, path+": credentialsSecretRef", namespace, class.CredentialsSecretRef); err != nil {
+		return err
 	}
-	return s.document(path+": providerSpec", namespace, class.ProviderSpec)
+	if err := s.secretLayer(ctx, path+": secretRef", namespace, class.SecretRef); err != nil {
+		return err
+	}
+	return s.document(ctx, path+": providerSpec", namespace, class.ProviderSpec)
 }
 
-// secretLayer adds the credentials in a Secret as a layer, and ignores the other keys.
-func (s *Sources) secretLayer(ctx context.Context, path, namespace string, ref *corev1.SecretReference) error {
-	if ref == nil || ref.Name == "" {
+// secretLayer adds the credentials in a Secret as a layer, and ignores the other keys. A key is a field, or the name of a setting or
+// variable of the configured cloud.
+func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secret *corev1.SecretReference) error {
+	if secret == nil || secret.Name == "" {
 		return nil
 	}
-	if ref.Namespace != "" {
-		namespace = ref.Namespace
+	of := reference{Kind: secretKind, Namespace: cmp.Or(secret.Namespace, namespace), Name: secret.Name}
+	keys, err := s.objects.contents(ctx, of)
+	if err != nil {
+		return about(path, err)
 	}
-	if err := s.objects.mayRead(path, namespace); err != nil {
-		return err
-	}
-	secret := &corev1.Secret{}
-	if err := s.objects.get(ctx, path, types.NamespacedName{Namespace: namespace, Name: ref.Name}, secret); err != nil {
-		return err
-	}
-	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), namespace: namespace, secret: &reference{Kind: secretKind, Namespace: namespace, Name: ref.Name}, fields: map[string]json.RawMessage{}}
-	for _, field := range credentialFields {
-		text := string(secret.Data[field])
-		if field == "identityEndpoint" && text == "" {
-			text = string(secret.Data["authURL"])
+	// names maps each field to the key of the Secret from which it was read, such as username to OS_USERNAME.
+	names, values := map[string]string{}, map[string]value{}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		field := settings.FieldOf(key)
+		if field == "" || keys[key] == "" {
+			continue
 		}
-		raw, err := json.Marshal(text)
-		if err == nil && text != "" {
-			l.fields[field] = raw
+		if before, taken := names[field]; taken && keys[before] != keys[key] {
+			return invalid(of.object(), "keys %s and %s have the same meaning and different values; keep one of them", before, key)
 		}
+		ref := of
+		ref.Key = key
+		names[field], values[field] = key, textValue(keys[key], &ref)
 	}
-	s.layers = append(s.layers, l)
+	s.layers = append(s.layers, layer{source: of.object(), namespace: of.Namespace, values: values, where: func(field string) string {
+		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", of.object(), cmp.Or(names[field], field), field)
+	}})
 	return nil
 }
 
 // cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the
 // namespace. Without a label it adds nothing when the namespace has several Clusters or none.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
-	if s.objects.reader == nil {
+	if s.objects.Objects == nil {
 		return nil
-	}
-	if wanted := labels[v1alpha1.ClusterNameLabel]; wanted != "" {
-		c := &v1alpha1.Cluster{}
-		field := fmt.Sprintf("%s: label %s", name, v1alpha1.ClusterNameLabel)
-		if err := s.objects.get(ctx, field, types.NamespacedName{Namespace: s.objects.namespace, Name: wanted}, c); err != nil {
-			return err
-		}
-		return s.clusterDocument(c)
 	}
 	all := &v1alpha1.ClusterList{}
-	err := s.objects.reader.List(ctx, all, ctrlclient.InNamespace(s.objects.namespace), ctrlclient.Limit(2))
-	switch {
-	case meta.IsNoMatchError(err):
-		return nil
-	case err != nil:
+	if wanted := labels[v1alpha1.ClusterNameLabel]; wanted != "" {
+		all.Items = make([]v1alpha1.Cluster, 1)
+		key := types.NamespacedName{Namespace: s.objects.namespace, Name: wanted}
+		if err := s.objects.get(ctx, "Cluster", key, &all.Items[0]); err != nil {
+			return about(fmt.Sprintf("%s: label %s", name, v1alpha1.ClusterNameLabel), err)
+		}
+	} else if err := s.objects.Objects.List(ctx, all, ctrlclient.InNamespace(s.objects.namespace), ctrlclient.Limit(2)); err != nil && !meta.IsNoMatchError(err) {
 		return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
-	case len(all.Items) == 1:
-		return s.clusterDocument(&all.Items[0])
 	}
-	return nil
-}
-
-func (s *Sources) clusterDocument(c *v1alpha1.Cluster) error {
-	return s.document(fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Namespace, c.Spec.ProviderSpec.Value)
+	if len(all.Items) != 1 {
+		return nil
+	}
+	c := &all.Items[0]
+	return s.document(ctx, fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Namespace, c.Spec.ProviderSpec.Value)
 }

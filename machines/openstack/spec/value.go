@@ -1,10 +1,12 @@
 package spec
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -26,27 +28,13 @@ type reference struct {
 	Key       string        `json:"key"`
 }
 
-func (r *reference) complete() bool {
-	return r != nil && r.Namespace != "" && r.Name != "" && r.Key != ""
-}
+// object returns the kind and name of the Secret or ConfigMap, for messages.
+func (r *reference) object() string { return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name) }
 
-func (r *reference) String() string {
-	return fmt.Sprintf("%s, key %s", r.object(), r.Key)
-}
+func (r *reference) String() string { return r.object() + ", key " + r.Key }
 
 // value returns the text that messages show instead of the referenced value.
 func (r *reference) value() string { return "the value of " + r.String() }
-
-// object returns the kind and name of the Secret or ConfigMap, for messages.
-func (r *reference) object() string {
-	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
-}
-
-// value is a string of a provider spec, or a reference to one. The zero value is unset.
-type value struct {
-	text string
-	ref  *reference
-}
 
 // missingReference is the cause of an error about a reference to a key or object that does not exist.
 type missingReference struct {
@@ -62,74 +50,161 @@ func (m *missingReference) Error() string {
 	return m.ref.object() + " has no key " + m.ref.Key
 }
 
-func (v value) unset() bool { return v.text == "" && v.ref == nil }
-
-// parseValue parses a string or reference: a plain scalar, {value}, {secretKeyRef} or {configMapKeyRef}. A Secret takes precedence
-// over a ConfigMap, and a ConfigMap over a value. A reference needs namespace, name and key; an incomplete reference without a
-// value is an error. null and "" are unset.
-func parseValue(raw json.RawMessage) (value, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return value{}, nil
-	}
-	switch raw[0] {
-	case '{':
-		return parseReference(raw)
-	case '[':
-		return value{}, fmt.Errorf("is a list; use a string or a reference")
-	case '"':
-		var text string
-		err := json.Unmarshal(raw, &text)
-		return value{text: text}, err
-	default:
-		return value{text: string(raw)}, nil
-	}
+// value is what a field has in one source: a text, the texts of a list, or pairs. The zero value is unset.
+type value struct {
+	// texts are the texts that are not empty. Only a list has more than one.
+	texts []found
+	pairs map[string]string
+	// unknown are the keys of an object that neither a value nor a reference has. machine-controller ignores them.
+	unknown []string
+	// err is why the field cannot be read; nil when it can.
+	err error
 }
 
-func parseReference(raw json.RawMessage) (value, error) {
-	fields, err := v1alpha1.Fields("reference", raw, []string{"value", "secretKeyRef", "configMapKeyRef"}, nil)
+// found is a text and where it was read.
+type found struct {
+	text string
+	// ref is the key of the Secret or ConfigMap that the text was read from; nil when it was in a document.
+	ref *reference
+	// from is the index of the layer; -1 when no layer has the field.
+	from  int
+	field string
+}
+
+func (f found) given() bool { return f.from >= 0 }
+
+// shown returns what a message shows for the text: the text in quotes or, if it came from a Secret or ConfigMap, the reference to it.
+func (f found) shown() string {
+	if f.ref != nil {
+		return f.ref.value()
+	}
+	return strconv.Quote(f.text)
+}
+
+// dereference returns the text of a reference.
+type dereference func(ref *reference) (string, error)
+
+// readValue reads a field of a document, and follows its references. name is the field's name, and where its name in messages.
+func readValue(name, where string, raw json.RawMessage, get dereference) value {
+	f := forms[name]
+	switch {
+	case f.pairs && raw[0] != '[':
+		var v value
+		if json.Unmarshal(raw, &v.pairs) != nil {
+			v.err = invalid(where, "is neither a map of strings nor a list of strings; use one of them")
+		}
+		return v
+	case f.list:
+		return readList(where, raw, get)
+	case f.boolean && raw[0] != '{' && raw[0] != '[' && string(raw) != "true" && string(raw) != "false":
+		return value{err: invalid(where, "%s is not a boolean; use true or false without quotes", raw)}
+	}
+	v, err := readText(raw, get)
+	if err != nil {
+		v.err = about(where, err)
+		return v
+	}
+	if len(v.texts) > 0 && f.fits != nil && !f.fits(v.texts[0].text) {
+		v.err = invalid(where, "%s %s", v.texts[0].shown(), f.says)
+	}
+	return v
+}
+
+// readList reads a list of texts and references.
+func readList(where string, raw json.RawMessage, get dereference) (all value) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return value{err: invalid(where, "is not a list; use a list of names or IDs")}
+	}
+	for n, item := range items {
+		v, err := readText(item, get)
+		if err != nil {
+			return value{err: about(fmt.Sprintf("%s[%d]", where, n), err)}
+		}
+		all.texts, all.unknown = append(all.texts, v.texts...), append(all.unknown, v.unknown...)
+	}
+	return all
+}
+
+// readText reads a plain scalar, or an object with a reference or a value. null and "" are unset.
+func readText(raw json.RawMessage, get dereference) (value, error) {
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return value{}, nil
+	case raw[0] == '[':
+		return value{}, errors.New("is a list; use a string or a reference")
+	case raw[0] == '{':
+		return readObject(raw, get)
+	case raw[0] == '"':
+		var plain string
+		err := json.Unmarshal(raw, &plain)
+		return textValue(plain, nil), err
+	}
+	return textValue(string(raw), nil), nil
+}
+
+// textValue returns a text as a value. It removes line breaks at the end, because a Secret that was created from a file often ends with a
+// line break.
+func textValue(plain string, ref *reference) value {
+	if plain = strings.TrimRight(plain, "\r\n"); plain == "" {
+		return value{}
+	}
+	return value{texts: []found{{text: plain, ref: ref}}}
+}
+
+// readObject reads {secretKeyRef}, {configMapKeyRef} or {value}, in this order of precedence. A reference needs namespace, name and key;
+// an incomplete reference without a value is an error.
+func readObject(raw json.RawMessage, get dereference) (value, error) {
+	keys := []string{"secretKeyRef", "configMapKeyRef", "value"}
+	unknown := otherKeys(raw, keys...)
+	fields, err := v1alpha1.Fields("reference", raw, keys, unknown)
 	if err != nil {
 		return value{}, err
 	}
 	incomplete := ""
-	for _, kind := range []struct {
-		field string
-		kind  referenceKind
-	}{{"secretKeyRef", secretKind}, {"configMapKeyRef", configMapKind}} {
-		part, ok := fields[kind.field]
-		if !ok {
+	for i, kind := range []referenceKind{secretKind, configMapKind} {
+		field, ref := keys[i], &reference{}
+		if fields[field] == nil {
 			continue
 		}
-		ref := &reference{Kind: kind.kind}
-		if err := json.Unmarshal(part, ref); err != nil {
-			return value{}, fmt.Errorf("%s: %w", kind.field, err)
+		if err := json.Unmarshal(fields[field], ref); err != nil {
+			return value{}, fmt.Errorf("%s: %w", field, err)
 		}
-		if ref.complete() {
-			return value{ref: ref}, nil
+		if ref.Namespace != "" && ref.Name != "" && ref.Key != "" {
+			for _, key := range otherKeys(fields[field], objectReference...) {
+				unknown = append(unknown, field+"."+key)
+			}
+			ref.Kind = kind
+			plain, err := get(ref)
+			v := textValue(plain, ref)
+			v.unknown = unknown
+			return v, err
 		}
-		if *ref != (reference{Kind: kind.kind}) {
-			incomplete = kind.field
+		if *ref != (reference{}) {
+			incomplete = field
 		}
 	}
-	plain, err := parseValue(fields["value"])
-	if err == nil && plain.unset() && incomplete != "" {
-		return value{}, fmt.Errorf("%s needs namespace, name and key", incomplete)
+	v, err := readText(fields["value"], get)
+	if err == nil && len(v.texts) == 0 && incomplete != "" {
+		err = fmt.Errorf("%s needs namespace, name and key", incomplete)
 	}
-	return plain, err
+	v.unknown = append(v.unknown, unknown...)
+	return v, err
 }
 
-// dereference returns the text of a reference.
-type dereference func(ctx context.Context, ref *reference) (string, error)
+// objectReference are the keys of a reference. Those after the first three have no effect, but programs fill them.
+var objectReference = []string{"namespace", "name", "key", "kind", "apiVersion", "uid", "resourceVersion", "fieldPath"}
 
-// resolve returns the value's text; empty when it is unset. It removes line breaks at the end, because a Secret that was created
-// from a file often ends with a line break.
-func (v value) resolve(ctx context.Context, get dereference) (string, error) {
-	text := v.text
-	if v.ref != nil {
-		var err error
-		if text, err = get(ctx, v.ref); err != nil {
-			return "", err
+// otherKeys returns the keys of a JSON object that are not known and whose value is not null, sorted.
+func otherKeys(raw json.RawMessage, known ...string) (other []string) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if v1alpha1.Spelling(key, known) == "" && string(all[key]) != "null" {
+			other = append(other, key)
 		}
 	}
-	return strings.TrimRight(text, "\r\n"), nil
+	return other
 }

@@ -29,7 +29,7 @@ func TestAGroupIsFrozenOnlyWhenItsMachinesReachTheLimit(t *testing.T) {
 		"is frozen with as many Machines as size plus surge plus --safety-up (MCM-70)":                                                     {size: 5, living: 8, want: true},
 		"is frozen with more Machines than size plus surge plus --safety-up (MCM-70)":                                                      {size: 5, living: 100, want: true},
 		"is not frozen with as many Machines as size plus surge plus 2 when --safety-up is 3 (MCM-70)":                                     {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
-		"is not frozen below the limit, which contains a surge in percent rounded up (MCM-70)":                                             {size: 5, living: 8, change: surge("25%")},
+		"is not frozen below the limit, for which a maxSurge in percent is rounded up (MCM-70)":                                            {size: 5, living: 8, change: surge("25%")},
 		"is frozen at the limit when the surge is a percentage, which is rounded up (MCM-70)":                                              {size: 5, living: 9, change: surge("25%"), want: true},
 		"is frozen at size 0 with as many Machines as surge plus --safety-up (MCM-70)":                                                     {size: 0, living: 3, want: true},
 		"stays frozen with more Machines than the limit minus --safety-down (MCM-71)":                                                      {size: 5, living: 8, change: frozen, want: true},

@@ -39,6 +39,7 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted)
 		}
 	}
+	c.expel(ctx, v.Orphans)
 	c.markNodes(ctx, v.Marks)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// unreachableAfter is how long a Node must not have been Ready before the collector stops waiting for its pods.
+// unreachableAfter is how long a Node's kubelet must not have reported before the collector stops waiting for its pods.
 const unreachableAfter = 5 * time.Minute
 
 // drainPeriod is the time between two checks of a Node that is being drained.
@@ -89,7 +89,8 @@ func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, er
 }
 
 // drain cordons the Node of a server and requests the evictions that are due. waiting describes what the drain waits for. It
-// is empty when the server may be deleted, because its Node is drained or gone, or because the drain timeout is over.
+// is empty when the server may be deleted, because its Node is drained or gone, or because the drain timeout is over. All pods
+// that are left are then evicted first, and not waited for.
 func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	node := &corev1.Node{}
 	err = c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: o.Node.Name}, node)
@@ -101,16 +102,20 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	case !sameNode(nodeOf(node, c.Cloud), *o.Node):
 		return "", errChanged
 	}
-	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || !c.Clock.Now().Before(o.DrainUntil) {
+	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || c.Settings.DrainTimeout <= 0 {
 		return "", nil
 	}
-	if node, err = drain.Cordon(ctx, c.Target.GetClient(), node); err != nil {
+	if node, err = drain.Cordon(ctx, c.Target.GetClient(), node, c.Clock.Now()); err != nil {
 		return "", err
 	}
 	ready := v1alpha1.NodeReady(node)
-	abrupt := ready.Status != corev1.ConditionTrue && c.Clock.Since(ready.LastTransitionTime.Time) > unreachableAfter
-	order := drain.Order{Node: node.Name, Mode: drain.Mode{Abrupt: abrupt}, VolumeTimeout: c.VolumeTimeout}
+	abrupt := ready.Status == corev1.ConditionUnknown && c.Clock.Since(ready.LastTransitionTime.Time) > unreachableAfter
+	over := !c.Clock.Now().Before(o.DrainUntil)
+	order := drain.Order{Node: node.Name, Mode: drain.Mode{Abrupt: abrupt, Final: over}, VolumeTimeout: c.VolumeTimeout}
 	result, err := c.drainer.Round(ctx, order, c.Clock.Now())
+	if over {
+		return "", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("draining node %s: %w", node.Name, err)
 	}
@@ -133,7 +138,7 @@ func waitingFor(node string, r *drain.Result) string {
 		return ""
 	}
 	text := fmt.Sprintf("draining node %s: %d pods are left", node, r.Remaining)
-	for _, blocked := range r.Blocked {
+	for _, blocked := range r.Left() {
 		text += fmt.Sprintf("; pod %s: %s", blocked.Pod, blocked.Reason)
 	}
 	if len(r.Detaching) > 0 {

@@ -3,6 +3,7 @@ package orphans
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,8 +16,9 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// pageSize is the number of Machines in one page of a list.
-const pageSize = 500
+// pageSize is the number of Machines in one page of a list. A Machine can have more than a megabyte where the policies of drover are
+// missing, and a page is in memory as a whole.
+const pageSize = 100
 
 // gather reads the input of a round. It reads the Machines after the resources: a Machine exists before its resources, so the
 // list of Machines contains the Machine of each resource.
@@ -32,6 +34,9 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 		s.Stale = err.Error()
 	}
 	if s.Nodes, err = c.listNodes(ctx); err != nil {
+		s.Stale = err.Error()
+	}
+	if s.Sets, s.Deployments, err = c.listGroups(ctx); err != nil {
 		s.Stale = err.Error()
 	}
 	if s.Confirmed, err = c.Confirmed(ctx); err != nil && ctx.Err() == nil {
@@ -100,13 +105,33 @@ func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
 	return all, nil
 }
 
+// listGroups returns the names of all MachineSets and MachineDeployments from the informer cache.
+func (c *Collector) listGroups(ctx context.Context) (sets, deployments []string, err error) {
+	var ofSets v1alpha1.MachineSetList
+	var ofDeployments v1alpha1.MachineDeploymentList
+	for _, list := range []client.ObjectList{&ofSets, &ofDeployments} {
+		if err := c.Control.GetClient().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, nil, fmt.Errorf("listing the groups of Machines: %w", err)
+		}
+	}
+	for i := range ofSets.Items {
+		sets = append(sets, ofSets.Items[i].Name)
+	}
+	for i := range ofDeployments.Items {
+		deployments = append(deployments, ofDeployments.Items[i].Name)
+	}
+	return sets, deployments, nil
+}
+
 func nodeOf(n *corev1.Node, provider cloud.Provider) verdict.Node {
 	ready := v1alpha1.NodeReady(n)
 	return verdict.Node{
 		Name: n.Name, UID: n.UID, ProviderID: n.Spec.ProviderID, Server: provider.ServerID(n.Spec.ProviderID),
-		OwnedBy: types.UID(n.Labels[v1alpha1.LabelOwnedBy]), Machine: n.Annotations[v1alpha1.AnnotationNodeMachine],
+		OwnedBy: types.UID(v1alpha1.NodeOwner(n.Labels, n.Annotations)), Machine: n.Annotations[v1alpha1.AnnotationNodeMachine],
 		Created: n.CreationTimestamp.Time, Ready: ready.Status == corev1.ConditionTrue, Changed: ready.LastTransitionTime.Time,
 		ControlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints), Finalizers: len(n.Finalizers) > 0,
-		Unmanaged: n.Annotations[v1alpha1.AnnotationUnmanaged] != "",
+		LabeledControlPlane: v1alpha1.ControlPlaneRole(n.Labels, nil) != "",
+		Expelled:            slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&machineGone) }),
+		Unmanaged:           n.Annotations[v1alpha1.AnnotationUnmanaged] != "",
 	}
 }

@@ -47,7 +47,7 @@ func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 // change adds a Node to the maps, or removes it. server is the ID of the Node's server.
 func (c *nodeClaims) change(n *corev1.Node, server string, do linking) {
 	do(&c.servers, server, n.Name)
-	do(&c.owners, n.Labels[v1alpha1.LabelOwnedBy], n.Name)
+	do(&c.owners, v1alpha1.NodeOwner(n.Labels, n.Annotations), n.Name)
 	do(&c.keys, n.Annotations[v1alpha1.AnnotationNodeMachine], n.Name)
 }
 

@@ -43,19 +43,16 @@ func (ix *Index) Named(p Placeholder) *Member {
 }
 
 // completed returns the node of a request with what only the Node object shows: when it registered, and whether it belongs to the
-// control plane. When the request lacks the provider ID or the owner label, completed takes these from the Node object, too.
+// control plane. When the request lacks the provider ID or the owner, completed takes these from the Node object, too.
 func (ix *Index) completed(asked Node) nodeFacts {
 	known := ix.known(asked)
 	if known == nil {
-		return nodeFacts{Node: asked, controlPlane: v1alpha1.ControlPlaneRole(asked.Labels, nil) != ""}
+		return nodeFacts{Node: asked, owner: v1alpha1.NodeOwner(asked.Labels, asked.Annotations), controlPlane: v1alpha1.ControlPlaneRole(asked.Labels, nil) != ""}
 	}
 	n := factsOf(known)
-	is := n.Node
+	asked.ProviderID = cmp.Or(asked.ProviderID, n.ProviderID)
 	n.Node = asked
-	n.ProviderID = cmp.Or(asked.ProviderID, is.ProviderID)
-	if asked.Labels[v1alpha1.LabelOwnedBy] == "" {
-		n.Labels = is.Labels
-	}
+	n.owner = cmp.Or(v1alpha1.NodeOwner(asked.Labels, asked.Annotations), n.owner)
 	return n
 }
 

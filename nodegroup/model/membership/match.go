@@ -13,6 +13,8 @@ import (
 // nodeFacts are the facts that decide which Machine a node belongs to.
 type nodeFacts struct {
 	Node
+	// owner is the UID of the Machine that the node names as its owner.
+	owner string
 	// registered is when the Node was created; zero when the time is not known.
 	registered metav1.Time
 	// controlPlane is true when the Node belongs to the control plane.
@@ -22,19 +24,20 @@ type nodeFacts struct {
 func factsOf(n *corev1.Node) nodeFacts {
 	return nodeFacts{
 		Node:       Node{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations},
+		owner:      v1alpha1.NodeOwner(n.Labels, n.Annotations),
 		registered: n.CreationTimestamp, controlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) != "",
 	}
 }
 
 // match returns the Machine that a node belongs to by the node's own fields; nil when they match no Machine. The server decides
-// when it is known. The Machine's label, annotation and name are used only where they do not contradict the server (CA-C25, C26).
+// when it is known. The node's owner, its annotation and its name are used only where they do not contradict the server (CA-C25, C26).
 func (ix *Index) match(n nodeFacts) *Member {
 	if n.ProviderID != "" {
 		if m := ix.choose(ix.machineClaims.servers.Get(ix.server(n.ProviderID)), n); m != nil {
 			return m
 		}
 	}
-	if m := ix.members.Get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && mayOwn(m, n) && !ix.contradicts(m, n.ProviderID) {
+	if m := ix.members.Get(n.owner); m != nil && mayOwn(m, n) && !ix.contradicts(m, n.ProviderID) {
 		return m
 	}
 	for _, uids := range []persistent.Names{
@@ -48,8 +51,8 @@ func (ix *Index) match(n nodeFacts) *Member {
 	return nil
 }
 
-// choose returns the owner of a node among the Machines with these UIDs, whose fields all match the node. It prefers the Machine in
-// the node's owner label, then a Machine that is not being deleted, then the oldest, then the first by name.
+// choose returns the owner of a node among the Machines with these UIDs, whose fields all match the node. It prefers the Machine that
+// the node names as its owner, then a Machine that is not being deleted, then the oldest, then the first by name.
 func (ix *Index) choose(uids persistent.Names, n nodeFacts) *Member {
 	var chosen *Member
 	for _, uid := range uids {
@@ -82,13 +85,13 @@ func comesBefore(a, b *Member) bool {
 	) < 0
 }
 
-// owns reports whether the node has the Machine's owner label, which the Machine controller puts on it.
+// owns reports whether the node names the Machine as its owner.
 func owns(m *Member, n nodeFacts) bool {
-	return n.Labels[v1alpha1.LabelOwnedBy] == string(m.Machine.UID)
+	return n.owner == string(m.Machine.UID)
 }
 
 // mayOwn reports whether a node can belong to the Machine, whatever the Machine's fields state. A node that existed before the
-// Machine needs the Machine's owner label. A node of the control plane needs the label and must not be older than the Machine.
+// Machine must name it as its owner. A node of the control plane must do so, too, and must not be older than the Machine.
 // Otherwise a user who may create Machines could claim such a node by a Machine that names its server, and the autoscaler might
 // drain the node.
 func mayOwn(m *Member, n nodeFacts) bool {

@@ -17,6 +17,9 @@ type Owner struct {
 	ID string
 	// Replicas is spec.replicas. Last is the size that the deployment controller restores when a client drops spec.replicas.
 	Replicas, Last *int32
+	// Restoring is true when a client has dropped spec.replicas and Last may be older than the size that was dropped: the deployment
+	// controller has not recorded the version before the drop in the status. Only that controller then knows the last size.
+	Restoring bool
 	// series is the number in the names of the group's placeholders.
 	series     *int32
 	Removals   []v1alpha1.Removal
@@ -34,6 +37,7 @@ func deploymentOwner(d *v1alpha1.MachineDeployment) *Owner {
 		Replicas: d.Spec.Replicas, Last: d.Status.LastReplicas, series: cmp.Or(d.Spec.PlaceholderSeries, d.Status.LastPlaceholderSeries),
 		Removals: d.Spec.Removals, Template: d.Status.NodeTemplate, Backoffs: d.Status.Backoffs,
 		conditions: d.Status.Conditions, Rolls: !d.Spec.Paused && !onDelete,
+		Restoring: d.Spec.Replicas == nil && d.Status.ObservedGeneration < d.Generation-1,
 	}
 }
 

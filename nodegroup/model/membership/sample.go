@@ -79,7 +79,7 @@ func (ix *Index) Misses(kind schema.GroupVersionKind, live Object) bool {
 	case cached.GetUID() != live.GetUID():
 		return false
 	case kind == NodeKind:
-		return cached.GetLabels()[v1alpha1.LabelOwnedBy] != live.GetLabels()[v1alpha1.LabelOwnedBy] ||
+		return v1alpha1.NodeOwner(cached.GetLabels(), cached.GetAnnotations()) != v1alpha1.NodeOwner(live.GetLabels(), live.GetAnnotations()) ||
 			cached.GetAnnotations()[v1alpha1.AnnotationNodeMachine] != live.GetAnnotations()[v1alpha1.AnnotationNodeMachine]
 	}
 	return Newer(live, cached)

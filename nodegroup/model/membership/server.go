@@ -36,8 +36,12 @@ func (i identities) sameClaims(a, b *v1alpha1.Machine) bool {
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.CreationTimestamp.Equal(&b.CreationTimestamp)
 }
 
-// contradicts reports whether a provider ID names a server other than the Machine's, or is not a provider ID of this cloud.
+// contradicts reports whether a provider ID names a server other than the Machine's, or is not a provider ID of this cloud. One that
+// machine-controller has made of the Machine's UID contradicts nothing.
 func (i identities) contradicts(m *Member, providerID string) bool {
+	if uid, ok := v1alpha1.MachineControllerUID(providerID); ok && uid == m.Machine.UID {
+		return false
+	}
 	known := ptr.Deref(m.Machine.Spec.ProviderID, "")
 	return providerID != "" && known != "" && i.nodeServer(known) != i.nodeServer(providerID)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,15 +125,9 @@ func gibibytes(list corev1.ResourceList) float64 {
 func gpus(list corev1.ResourceList) float64 {
 	var sum resource.Quantity
 	for name, q := range list {
-		if isGPU(name) {
+		if v1alpha1.IsGPU(name) {
 			sum.Add(q)
 		}
 	}
 	return sum.AsApproximateFloat64()
-}
-
-// isGPU reports whether a resource is a GPU, judging by the names that device plugins use.
-func isGPU(name corev1.ResourceName) bool {
-	_, device, ok := strings.Cut(string(name), "/")
-	return ok && (device == "gpu" || device == "vgpu" || strings.HasPrefix(device, "mig-") || strings.HasPrefix(device, "gpu."))
 }

@@ -3,6 +3,8 @@ package world
 import (
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // Disturbance is a way in which the watches of one kind fail.
@@ -44,9 +46,9 @@ var lastKinds = []string{"nodes", "machines", "machinesets", "machinedeployments
 // Disturbances returns all ways in which watches fail.
 func Disturbances() []Disturbance {
 	return []Disturbance{
-		late("1 s", time.Second),
-		late("30 s", 30*time.Second),
-		late("5 minutes", 5*time.Minute),
+		late(time.Second),
+		late(30 * time.Second),
+		late(5 * time.Minute),
 		{
 			Name: "delivers each of its events 30 s late until the run ends", Rest: 15 * time.Minute, Settle: gap, reach: time.Hour,
 			lag: only(func(time.Duration) time.Duration { return gap }),
@@ -62,9 +64,9 @@ func Disturbances() []Disturbance {
 }
 
 // late returns a disturbance that lasts for d and delivers all its events at its end.
-func late(length string, d time.Duration) Disturbance {
+func late(d time.Duration) Disturbance {
 	return Disturbance{
-		Name: "delivers its next events together after " + length, Rest: d, Settle: d, reach: d,
+		Name: "delivers its next events together after " + duration.HumanDuration(d), Rest: d, Settle: d, reach: d,
 		lag: only(func(written time.Duration) time.Duration { return d - written }),
 	}
 }

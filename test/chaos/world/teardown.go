@@ -158,7 +158,7 @@ func (w *World) checkOwners() error {
 		}
 	}
 	for i := range nodes.Items {
-		orphaned := w.safety.isOrphaned(types.UID(nodes.Items[i].Labels[v1alpha1.LabelOwnedBy]))
+		orphaned := w.safety.isOrphaned(types.UID(v1alpha1.NodeOwner(nodes.Items[i].Labels, nodes.Items[i].Annotations)))
 		if name := nodes.Items[i].Name; name != unrelatedNode && !orphaned && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
 			return fmt.Errorf("the Machine of Node %s is gone while the Node exists", name)
 		}

@@ -50,6 +50,31 @@ var lookupRows = []row{
 		}
 	}},
 	{"images, networks, subnets and security groups are found by their full name and by ID", nothing, byNameAndID},
+	{"Glance takes text before a colon in a filter by name for an operator: it knows eq and in, and refuses others with 400", nothing, func(b *bench) {
+		name := b.name() + ": a,b"
+		id := b.newImage(b.user, name, "private")
+		b.want(b.imagesWith(b.user, "name="+url.QueryEscape(name)), http.StatusBadRequest, "Unable to filter by unknown operator")
+		for filter, found := range map[string]int{"eq:" + name: 1, `in:"` + name + `","x"`: 1, "in:" + name: 0, "eq:" + name + "x": 0} {
+			a := b.want(b.imagesWith(b.user, "name="+url.QueryEscape(filter)), http.StatusOK)
+			if b.same(filter, len(a.rows("images")), found); found == 1 {
+				b.same("id", a.word("images.0.id"), id)
+			}
+		}
+	}},
+	{"Neutron compares a filter by name with the whole name, takes commas and colons as they are, and several filters as alternatives", nothing, func(b *bench) {
+		mark := b.name()
+		one, other := mark+",eq:one", mark+"-other.*"
+		for _, name := range []string{one, other} {
+			b.want(b.port(doc{"name": name}), http.StatusCreated)
+		}
+		both := url.Values{"name": {one, other}}.Encode()
+		for query, found := range map[string]int{
+			"name=" + url.QueryEscape(one): 1, "name=" + url.QueryEscape(other): 1, "name=" + url.QueryEscape(mark): 0, both: 2,
+			"name=" + url.QueryEscape("in:"+one): 0,
+		} {
+			b.same(query, len(b.want(b.user.get(network, "/ports?"+query), http.StatusOK).rows("ports")), found)
+		}
+	}},
 	{"a network's field router:external shows whether the network is external", nothing, func(b *bench) {
 		for name, outside := range map[string]bool{b.network: false, b.pool: true} {
 			a := b.want(b.user.get(network, "/networks?name="+url.QueryEscape(name)), http.StatusOK)
@@ -100,6 +125,21 @@ var lookupRows = []row{
 			b.Errorf("limit is %v", after.at("quota.port.limit"))
 		}
 	}},
+}
+
+// newImage creates an image without data, which exists until the test ends.
+func (b *bench) newImage(c *client, name, visibility string) (id string) {
+	b.Helper()
+	body := doc{"name": name, "visibility": visibility, "disk_format": "raw", "container_format": "bare"}
+	id = b.want(c.post(image, "/images", body), http.StatusCreated).word("id")
+	b.Cleanup(func() { c.delete(image, "/images/"+id) })
+	return id
+}
+
+// imagesWith lists the images that match a query.
+func (b *bench) imagesWith(c *client, query string) answer {
+	b.Helper()
+	return c.get(image, "/images?"+query)
 }
 
 func byNameAndID(b *bench) {

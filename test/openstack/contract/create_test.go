@@ -100,6 +100,9 @@ var refusals = []struct {
 }{
 	{"a server with an unknown flavor is refused", wish{fields: doc{"flavorRef": nowhere}}, []string{"Flavor " + nowhere + " could not be found."}},
 	{"a server with an unknown image is refused", wish{fields: doc{"imageRef": nowhere}}, []string{"Can not find requested image"}},
+	{"a server with an unknown image for its boot volume is refused (F-130)", wish{version: "2.67", fields: doc{"imageRef": "", "block_device_mapping_v2": []doc{{
+		"boot_index": 0, "uuid": nowhere, "source_type": "image", "destination_type": "volume", "volume_size": 20,
+	}}}}, []string{"Block Device Mapping is Invalid: failed to get image " + nowhere}},
 	{"a server with an image ID that is not a UUID is refused", wish{fields: doc{"imageRef": "nonsense"}}, []string{"imageRef", "'nonsense' is not valid under any of the given schemas"}},
 	{"a server with an unknown key pair is refused", wish{fields: doc{"key_name": "no-such-key"}}, []string{"Invalid key_name provided."}},
 	{"a server with an unknown network is refused", wish{fields: doc{"networks": []doc{{"uuid": nowhere}}}}, []string{"Network " + nowhere + " could not be found."}},
@@ -139,6 +142,10 @@ var refusalRows = []row{
 				}
 			}
 		}
+	}},
+	{"creating a server from an image is refused with 403 when the flavor has no disk, and needs a boot volume", aDisklessFlavor, func(b *bench) {
+		a := b.want(b.server(wish{fields: doc{"flavorRef": b.flavorID(b.diskless)}}), http.StatusForbidden, "Only volume-backed servers are allowed for flavors with zero disk.")
+		b.same("code", a.at("forbidden.code"), 403)
 	}},
 	{"creating a server on another server's port is refused with 409", nothing, func(b *bench) {
 		port := b.portID()

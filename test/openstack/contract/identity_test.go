@@ -27,6 +27,20 @@ var signInRows = []row{
 	{"a sign-in with a deleted application credential is refused with 404 or 401, and its tokens become invalid", nothing, deletedCredential},
 	{"a token expires together with its application credential, and the token's expires_at has no time zone", nothing, endingCredential},
 	{"a wrong user, project or password is refused with 401, without saying which of them is wrong", nothing, wrongPassword},
+	{"a call that the access rules of an application credential do not list is refused with 401, with a new token as well", nothing, func(b *bench) {
+		path := "/users/" + b.user.user + "/application_credentials"
+		made := b.want(b.user.post(identity, path, doc{"application_credential": doc{
+			"name": b.name(), "secret": "a-secret", "access_rules": []doc{{"service": "image", "method": "GET", "path": "/v2/images"}},
+		}}), http.StatusCreated)
+		id := made.word("application_credential.id")
+		b.discard(identity, path+"/"+id)
+		for range 2 {
+			a := b.want(signIn(b.T, b.credentials.IdentityEndpoint, byCredential(doc{"id": id, "secret": "a-secret"})), http.StatusCreated)
+			limited := clientOf(b.T, b.credentials, a)
+			b.want(limited.get(compute, "/servers"), http.StatusUnauthorized, "The request you have made requires authentication.")
+			b.want(limited.get(network, "/ports"), http.StatusUnauthorized)
+		}
+	}},
 	{"a revoked or unknown token is refused with 401 by every service", nothing, revokedToken},
 	{"a user signs in with a token and gets another token", nothing, func(b *bench) {
 		a := signIn(b.T, b.credentials.IdentityEndpoint, doc{

@@ -101,6 +101,14 @@ var listRows = []row{
 		}
 		b.status(id, "ACTIVE")
 	}},
+	{"accessIPv4 and accessIPv6 of a server are empty until they are set, and are then in lists", nothing, func(b *bench) {
+		id := b.boot(wish{})
+		b.same("accessIPv4", b.rowOf(b.want(b.user.get(compute, "/servers/detail"), http.StatusOK), id).at("accessIPv4"), "")
+		b.want(b.user.do(http.MethodPut, compute, "/servers/"+id, doc{"server": doc{"accessIPv4": "192.0.2.7", "accessIPv6": "2001:db8::7"}}), http.StatusOK)
+		r := b.rowOf(b.want(b.user.get(compute, "/servers/detail"), http.StatusOK), id)
+		b.same("accessIPv4", r.at("accessIPv4"), "192.0.2.7")
+		b.same("accessIPv6", r.at("accessIPv6"), "2001:db8::7")
+	}},
 	{"a list with all_tenants or with status DELETED is refused with 403 for a user who is not an administrator", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers?all_tenants=1"), http.StatusForbidden)
 		b.want(b.user.get(compute, "/servers?status=DELETED"), http.StatusForbidden, "Only administrators may list deleted instances")

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,20 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
+	{"in a network whose port security is off, a port with security groups or address pairs is refused, and a port without them has no groups", nothing, func(b *bench) {
+		made := b.want(b.user.post(network, "/networks", doc{"network": doc{"name": b.name(), "port_security_enabled": false}}), http.StatusCreated)
+		id := made.word("network.id")
+		b.discard(network, "/networks/"+id)
+		b.same("port_security_enabled", b.want(b.user.get(network, "/networks/"+id), http.StatusOK).at("network.port_security_enabled"), false)
+		b.want(b.port(doc{"network_id": id, "security_groups": []string{b.groupID()}}), http.StatusBadRequest, "PortSecurityAndIPRequiredForSecurityGroups")
+		b.want(b.port(doc{"network_id": id, "allowed_address_pairs": []doc{{"ip_address": "10.0.0.9"}}}), http.StatusConflict, "AddressPairAndPortSecurityRequired")
+		for _, extra := range []doc{{}, {"security_groups": []string{}}} {
+			extra["network_id"] = id
+			a := b.want(b.port(extra), http.StatusCreated)
+			b.same("security_groups", a.at("port.security_groups"), "[]")
+			b.same("port_security_enabled of the port", a.at("port.port_security_enabled"), false)
+		}
+	}},
 	{"a filter by owner tag matches only the whole tag, regardless of upper and lower case", nothing, exactMarks},
 	{"a list of ports has only the requested fields, and only ports of the requested project", nothing, func(b *bench) {
 		id := b.portID()
@@ -36,6 +51,31 @@ var portRows = []row{
 			b.Error("the port is not among them")
 		}
 		b.same("of another project", len(b.want(b.user.get(network, "/ports?project_id="+strings.Repeat("0", 32)), http.StatusOK).rows("ports")), 0)
+	}},
+	{"a list of ports shows the subports of a parent, which are bound to nothing; a port of a trunk cannot be deleted; an unknown field is left out", nothing, func(b *bench) {
+		if b.user.get(network, "/extensions/trunk").status == http.StatusNotFound {
+			b.Log("left out: needs Neutron's extension trunk")
+			return
+		}
+		parent, sub := b.portID(), b.portID()
+		trunk := doc{"trunk": doc{"port_id": parent, "sub_ports": []doc{{"port_id": sub, "segmentation_type": "vlan", "segmentation_id": 100}}}}
+		id := b.want(b.user.post(network, "/trunks", trunk), http.StatusCreated).word("trunk.id")
+		b.discard(network, "/trunks/"+id)
+		list := b.want(b.user.get(network, "/ports?fields=id&fields=device_id&fields=trunk_details&fields=colour&project_id="+b.user.project), http.StatusOK)
+		for _, r := range list.rows("ports") {
+			switch details, shown := r["trunk_details"].(map[string]any); {
+			case r["id"] == parent && (!shown || details["trunk_id"] != id || !strings.Contains(fmt.Sprint(details["sub_ports"]), sub)):
+				b.Errorf("the parent is %v", r)
+			case r["id"] == sub && (shown || r["device_id"] != ""):
+				b.Errorf("the subport is %v", r)
+			}
+		}
+		b.want(b.user.delete(network, "/ports/"+parent), http.StatusConflict, "PortInUseAsTrunkParent", "Port "+parent+" is currently a parent port for trunk "+id+".")
+		b.want(b.user.delete(network, "/ports/"+sub), http.StatusConflict, "PortInUseAsSubPort")
+		b.want(b.user.post(network, "/trunks", doc{"trunk": doc{"port_id": parent}}), http.StatusConflict, "ParentPortInUse")
+		b.want(b.user.post(network, "/trunks", doc{"trunk": doc{"port_id": sub}}), http.StatusConflict, "TrunkPortInUse")
+		b.want(b.user.delete(network, "/trunks/"+id), http.StatusNoContent)
+		b.want(b.user.delete(network, "/trunks/"+id), http.StatusNotFound)
 	}},
 	{"a list of ports with an unknown filter is refused with 400", nothing, func(b *bench) {
 		b.want(b.user.get(network, "/ports?colour=blue"), http.StatusBadRequest, "HTTPBadRequest", "['colour'] is invalid attribute for filtering")

@@ -14,6 +14,26 @@ func (b *bench) used(field string) int {
 	return int(n)
 }
 
+// unifiedRows hold for a Nova whose limits are in Keystone. Its limits are set there, so the suite only lowers them in the simulation.
+var unifiedRows = []row{
+	{"a server beyond a unified limit is refused with 403, and the error names each resource, its limit, use and the difference", operator, func(b *bench) {
+		flavor := b.want(b.user.get(compute, "/flavors/"+b.flavorID(b.flavor)), http.StatusOK)
+		for what, c := range map[string]struct{ used, resource, size string }{
+			"instances": {"totalInstancesUsed", "servers", ""}, "cores": {"totalCoresUsed", "class:VCPU", "vcpus"}, "ram": {"totalRAMUsed", "class:MEMORY_MB", "ram"},
+		} {
+			have, more := b.used(c.used), 1
+			if n, sized := flavor.at("flavor." + c.size).(float64); sized {
+				more = int(n)
+			}
+			b.misfortune(b.T).limit(b.T, what, have)
+			a := b.want(b.server(wish{}), http.StatusForbidden, "Project "+b.user.project+" is over a limit for [",
+				fmt.Sprintf("Resource %s is over limit of %d due to current usage %d and delta %d", c.resource, have, have, more))
+			b.same("code", a.at("forbidden.code"), 403)
+			b.misfortune(b.T).limit(b.T, what, -1)
+		}
+	}},
+}
+
 var quotaRows = []row{
 	{"a server beyond the quota of instances, cores or RAM is refused with 403, and the error says how much is used", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {

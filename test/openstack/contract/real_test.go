@@ -16,6 +16,7 @@ import (
 	"time"
 
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
 // TestARealCloudBehavesLikeTheSimulatedCloud runs against the cloud OS_CLOUD in the file OS_CLIENT_CONFIG_FILE. The variables DROVER_TEST_… name the
@@ -36,11 +37,10 @@ func openReal(t *testing.T) *target {
 	if file == "" || name == "" {
 		t.Fatal("set OS_CLIENT_CONFIG_FILE to a clouds.yaml and OS_CLOUD to the cloud in it that the suite may use; on Debian 12 test/openstack/real/prove.sh makes one and does all of it")
 	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	read := func(name string) (openstackclient.Credentials, error) {
+		return settings.Read(settings.Source{CloudsYAML: file, Cloud: name})
 	}
-	member, _, err := openstackclient.CredentialsFromClouds(raw, name)
+	member, err := read(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +57,15 @@ func openReal(t *testing.T) *target {
 		flavor: setting("FLAVOR", "m1.small"), impossible: setting("FLAVOR_IMPOSSIBLE", "m1.impossible"), image: setting("IMAGE", "tiny"),
 		network: setting("NETWORK", "demo-net"), subnet: setting("SUBNET", "demo-subnet"), pool: setting("POOL", "public"),
 		group: setting("SECURITY_GROUP", "demo-sg"), keyPair: setting("KEY_PAIR", "demo-key"), zone: setting("ZONE", "az1"),
-		volumeType: setting("VOLUME_TYPE", ""),
+		volumeType: setting("VOLUME_TYPE", ""), diskless: setting("FLAVOR_DISKLESS", ""),
 	}
-	tg.reader, _, _ = openstackclient.CredentialsFromClouds(raw, "reader")
+	tg.reader, _ = read("reader")
+	tg.other, _ = read("other")
+	tg.admin, _ = read("admin")
+	tg.otherNet, tg.sharedNet = setting("NETWORK_OTHER", "other-net"), setting("NETWORK_SHARED", "shared-net")
 	if folder := os.Getenv("DROVER_TEST_RUNNER"); folder != "" {
-		tg.faulty, _, err = openstackclient.CredentialsFromClouds(raw, name+"-fault")
+		tg.diskless = "m1.diskless"
+		tg.faulty, err = read(name + "-fault")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,18 @@ func TestTheSimulatedCloudBehavesLikeARealCloud(t *testing.T) {
 	run(t, newSimulated, true)
 }
 
+func TestTheSimulatedCloudWithUnifiedLimits(t *testing.T) {
+	runTopics(t, []topic{{"unified limits", unifiedRows}}, func(t *testing.T) *target {
+		return simulatedWith(t, func(c *openstack.Config) { c.UnifiedLimits = true })
+	}, true)
+}
+
+func TestTheSimulatedCloudWithAClockThatIsAhead(t *testing.T) {
+	runTopics(t, []topic{{"timing", timeRows[:1]}}, func(t *testing.T) *target {
+		return simulatedWith(t, func(c *openstack.Config) { c.ClockAhead = time.Hour })
+	}, true)
+}
+
 const (
 	demo, secret = "demo", "demo-secret"
 	region       = "RegionOne"
@@ -30,12 +42,20 @@ var oneByOne = openstack.Pace{Latency: 20 * time.Millisecond, AtATime: 1}
 // newSimulated starts a cloud with the same resources as the runner's cloud.
 func newSimulated(t *testing.T) *target {
 	t.Helper()
-	c := openstack.New(openstack.Config{
+	return simulatedWith(t, func(*openstack.Config) {})
+}
+
+// simulatedWith starts such a cloud with a changed configuration.
+func simulatedWith(t *testing.T, change func(*openstack.Config)) *target {
+	t.Helper()
+	cfg := openstack.Config{
 		BootTime: 90 * time.Millisecond, ClaimTime: 20 * time.Millisecond, NetworkTime: 10 * time.Millisecond,
 		DeleteTime: 30 * time.Millisecond, PowerTime: 20 * time.Millisecond, Seed: seedDemo, Paces: map[string]openstack.Pace{
 			"POST /ports": oneByOne, "POST /floatingips": oneByOne, "POST /servers": oneByOne,
 		},
-	})
+	}
+	change(&cfg)
+	c := openstack.New(cfg)
 	if err := c.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +65,13 @@ func newSimulated(t *testing.T) *target {
 	}
 	reader := member
 	reader.Username = "demo-reader"
+	other, admin := member, member
+	other.Username, other.ProjectName, admin.Username, admin.ProjectName = "other", "other", "admin", "admin"
 	return &target{
-		credentials: member, reader: reader, faulty: member,
-		flavor: "m1.small", impossible: "m1.impossible", image: "tiny", network: "demo-net", subnet: "demo-subnet", pool: "public",
+		credentials: member, reader: reader, other: other, admin: admin, faulty: member,
+		flavor: "m1.small", impossible: "m1.impossible", diskless: "m1.diskless", image: "tiny", network: "demo-net", subnet: "demo-subnet", pool: "public",
 		group: "demo-sg", keyPair: "demo-key", zone: "az1", volumeType: "ssd", unrouted: "tiny-net", nearlyEmpty: "tiny-public",
+		otherNet: "other-net", sharedNet: "shared-net",
 		machines:   5,
 		misfortune: func(*testing.T) misfortune { return &simulated{cloud: c} },
 		pace:       5 * time.Millisecond, patience: 20 * time.Second,
@@ -58,6 +81,8 @@ func newSimulated(t *testing.T) *target {
 func seedDemo(c *openstack.Cloud) {
 	user := c.AddUser(openstack.User{Name: demo, Password: secret, Projects: []string{demo}})
 	c.AddUser(openstack.User{Name: "demo-reader", Password: secret, Projects: []string{demo}, Roles: []string{"reader"}})
+	c.AddUser(openstack.User{Name: "other", Password: secret, Projects: []string{"other"}})
+	c.AddUser(openstack.User{Name: "admin", Password: secret, Projects: []string{"admin"}, Roles: []string{"admin"}})
 	for i := range 3 {
 		c.SetHost(openstack.Host{
 			Name: fmt.Sprintf("compute-%d", i+1), Zone: fmt.Sprintf("az%d", i+1), Cell: "cell1", VCPUs: 64000, RAM: 1 << 24, Disk: 1 << 20,
@@ -65,11 +90,14 @@ func seedDemo(c *openstack.Cloud) {
 	}
 	c.AddFlavor(openstack.Flavor{ID: "m1.small", Name: "m1.small", VCPUs: 1, RAM: 2048, Disk: 20})
 	c.AddFlavor(openstack.Flavor{ID: "m1.impossible", Name: "m1.impossible", VCPUs: 100000, RAM: 2048, Disk: 20})
+	c.AddFlavor(openstack.Flavor{ID: "m1.diskless", Name: "m1.diskless", VCPUs: 1, RAM: 2048})
 	c.AddImage(openstack.Image{Name: "tiny", Size: 1 << 20, Properties: map[string]string{"architecture": "x86_64"}})
 	for _, s := range []openstack.Subnet{
 		{Name: "demo-subnet", Network: c.AddNetwork(openstack.Network{Name: "demo-net", Project: demo}), CIDR: "10.10.0.0/16"},
 		{Name: "public-v4", Network: c.AddNetwork(openstack.Network{Name: "public", External: true}), CIDR: "172.24.0.0/16"},
 		{Name: "tiny-subnet", Network: c.AddNetwork(openstack.Network{Name: "tiny-net", Project: demo, Unrouted: true}), CIDR: "10.99.0.0/29", First: "10.99.0.2", Last: "10.99.0.2"},
+		{Name: "other-subnet", Network: c.AddNetwork(openstack.Network{Name: "other-net", Project: "other"}), CIDR: "10.20.0.0/24"},
+		{Name: "shared-subnet", Network: c.AddNetwork(openstack.Network{Name: "shared-net", Project: "other", SharedWith: []string{demo}}), CIDR: "10.30.0.0/24"},
 		{Name: "tiny-public-v4", Network: c.AddNetwork(openstack.Network{Name: "tiny-public", External: true}), CIDR: "172.25.0.0/29", First: "172.25.0.2", Last: "172.25.0.2"},
 	} {
 		if _, err := c.AddSubnet(s); err != nil {

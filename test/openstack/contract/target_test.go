@@ -13,10 +13,16 @@ type target struct {
 	credentials openstackclient.Credentials
 	// reader is a user who may only read in the project. It is empty when there is no such user.
 	reader openstackclient.Credentials
+	// other is a user of another project, which has the networks otherNet and sharedNet and shares the second with the user's project.
+	// admin is an administrator in a project of its own, which owns pool. All are empty when there are none.
+	other, admin        openstackclient.Credentials
+	otherNet, sharedNet string
 	// faulty holds credentials for the same project, through a proxy that can make calls fail.
 	faulty openstackclient.Credentials
 
-	flavor, impossible    string
+	flavor, impossible string
+	// diskless is a flavor with disk 0. It is empty when there is none.
+	diskless              string
 	image                 string
 	network, subnet, pool string
 	group, keyPair, zone  string
@@ -71,6 +77,10 @@ const (
 	volumes
 	operatorAndVolumes
 	aReader
+	// otherProjects requires a user of another project, its networks, and an administrator.
+	otherProjects
+	// aDisklessFlavor requires a flavor with disk 0.
+	aDisklessFlavor
 	// aPlayground requires networks whose addresses may all be used.
 	aPlayground
 	// aMinute requires one or two minutes, because the driver waits until no call is in flight.
@@ -88,6 +98,10 @@ func (tg *target) missing(n need) string {
 		return "needs volumes"
 	case n == aReader && tg.reader.Username == "":
 		return "needs a user who may only read"
+	case n == otherProjects && (tg.other.Username == "" || tg.admin.Username == ""):
+		return "needs another project and an administrator"
+	case n == aDisklessFlavor && tg.diskless == "":
+		return "needs a flavor without a disk"
 	case n == aPlayground && tg.unrouted == "":
 		return "needs the runner's networks"
 	case n == aMinute && tg.patience < time.Minute:

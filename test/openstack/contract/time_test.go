@@ -9,6 +9,21 @@ import (
 )
 
 var timeRows = []row{
+	{"the times of servers, ports and images are on the clock of the header Date", nothing, func(b *bench) {
+		server := b.want(b.user.get(compute, "/servers/"+b.boot(wish{})), http.StatusOK)
+		port := b.want(b.user.get(network, "/ports/"+b.portID()), http.StatusOK)
+		made := b.want(b.user.get(image, "/images/"+b.newImage(b.user, b.name(), "private")), http.StatusOK)
+		now, err := http.ParseTime(b.want(b.user.get(compute, "/servers"), http.StatusOK).header.Get("Date"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for what, text := range map[string]string{"server": server.word("server.created"), "port": port.word("port.created_at"), "image": made.word("created_at")} {
+			at, err := time.Parse(time.RFC3339, text)
+			if age := now.Sub(at); err != nil || age < -2*time.Second || age > b.patience {
+				b.Errorf("the %s was created at %s (%v), and Date is %s", what, text, err, now)
+			}
+		}
+	}},
 	{"lists with changes-since show a new server's zone first, then its host, then its addresses (F-57)", nothing, zoneHostAddresses},
 	{"a server shows the requested zone before it shows a host (F-57)", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"availability_zone": b.zone}}), http.StatusAccepted).word("server.id")

@@ -126,6 +126,10 @@ def demo(**kw):
     return Cloud(pw_auth("demo", DEMO_PW, "demo"), **kw)
 
 
+def other(**kw):
+    return Cloud(pw_auth("other", DEMO_PW, "other"), **kw)
+
+
 def wait(what, fn, seconds=120, step=0.5):
     end, last = time.time() + seconds, None
     while time.time() < end:

@@ -4,11 +4,12 @@ import hashlib
 import json
 import os
 
-from api import ADMIN_PW, AUTH, CINDER, COMPUTES, DEMO_PW, FAULT_REGION, REGION, STATE, ApiError, admin, demo, log
+from api import ADMIN_PW, AUTH, CINDER, COMPUTES, DEMO_PW, FAULT_REGION, REGION, STATE, ApiError, admin, demo, log, other
 
 
 FLAVORS = [("m1.tiny", 1, 512, 1), ("m1.small", 1, 2048, 20), ("m1.medium", 2, 4096, 40),
            ("m1.large", 4, 8192, 80), ("m1.xlarge", 8, 16384, 160),
+           ("m1.diskless", 1, 2048, 0),             # only boots from a volume
            ("m1.impossible", 100000, 2048, 20)]     # never fits: NoValidHost on demand
 
 
@@ -66,6 +67,15 @@ def seed():
     rtr = net_obj(d, "routers", "router", "demo-router", external_gateway_info={"network_id": ext["id"]})
     if not d.get("network", "/ports?device_id=%s&device_owner=network:router_interface" % rtr["id"])["ports"]:
         d.put("network", "/routers/%s/add_router_interface" % rtr["id"], {"subnet_id": sub["id"]})
+    # two networks of the project other, which shares the second with the project demo
+    o, nets = other(), {}
+    for name, cidr in ("other", "10.20.0"), ("shared", "10.30.0"):
+        nets[name] = net_obj(o, "networks", "network", name + "-net")
+        net_obj(o, "subnets", "subnet", name + "-subnet", network_id=nets[name]["id"], ip_version=4, cidr=cidr + ".0/24")
+    policy = {"object_type": "network", "object_id": nets["shared"]["id"], "action": "access_as_shared",
+              "target_tenant": d.info["project"]["id"]}
+    if not o.get("network", "/rbac-policies?object_id=%s" % policy["object_id"])["rbac_policies"]:
+        o.post("network", "/rbac-policies", {"rbac_policy": policy})
     sg = net_obj(d, "security-groups", "security_group", "demo-sg", description="ssh and ping")
     want = [("tcp", 22, 22), ("icmp", None, None), ("tcp", 30000, 32767)]
     got = {(r["protocol"], r["port_range_min"]) for r in sg["security_group_rules"]}

@@ -68,6 +68,23 @@ func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
 	}
 }
 
+// SeeTrunks records the addresses of the subports of each listed port that is bound to a server. The subports themselves name no server.
+func (s *Store) SeeTrunks(l Lists) {
+	rows := make(map[string]*PortRow, len(l.Ports))
+	for i := range l.Ports {
+		rows[l.Ports[i].ID] = &l.Ports[i]
+	}
+	s.trunked = map[string][]string{}
+	for i := range l.Ports {
+		parent := &l.Ports[i]
+		for _, sub := range parent.Trunk.Subports {
+			if row := rows[sub.ID]; row != nil && parent.DeviceID != "" {
+				s.trunked[parent.DeviceID] = append(s.trunked[parent.DeviceID], row.addresses()...)
+			}
+		}
+	}
+}
+
 // Duplicate is a port or floating IP whose owner tag is also on another port or floating IP that drover already knew. It exists
 // when a create of the previous leader was carried out late. Nothing uses it. drover deletes it when its Machine is gone.
 type Duplicate struct {

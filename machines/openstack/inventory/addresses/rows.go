@@ -18,6 +18,8 @@ type Port struct {
 	// another process created the port and may have created a server on it before that process ended. drover uses the port for no
 	// other server; it replaces the port.
 	NamedByCreate bool
+	// Open is true when port security is off for the port, so that no security group applies.
+	Open bool
 	// Since is when drover first saw the port, on drover's clock. Created is Neutron's creation time; zero when there is none.
 	Since, Created time.Time
 }
@@ -44,9 +46,25 @@ type PortRow struct {
 	// DeviceOwner is the kind of device that uses the port. It is set only by a look-up by ID, not by a list.
 	DeviceOwner string `json:"device_owner"`
 	CreatedAt   string `json:"created_at"`
-	FixedIPs    []struct {
+	// PortSecurity is nil in a cloud without Neutron's extension port-security.
+	PortSecurity *bool `json:"port_security_enabled"`
+	FixedIPs     []struct {
 		Address string `json:"ip_address"`
 	} `json:"fixed_ips"`
+	// Trunk names the subports of a port that is the parent of a trunk. A cloud without Neutron's extension trunk-details does not show it.
+	Trunk struct {
+		Subports []struct {
+			ID string `json:"port_id"`
+		} `json:"sub_ports"`
+	} `json:"trunk_details"`
+}
+
+// addresses returns the port's fixed addresses.
+func (r *PortRow) addresses() (all []string) {
+	for _, ip := range r.FixedIPs {
+		all = append(all, ip.Address)
+	}
+	return all
 }
 
 // FloatingIPRow holds the fields of a floating IP in Neutron's lists that drover uses.
@@ -61,11 +79,10 @@ type FloatingIPRow struct {
 // Owned converts the row into a Port. It sets NamedByCreate, because another process may have sent a server create that names the
 // port.
 func (r *PortRow) Owned() Port {
-	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true, Created: created(r.CreatedAt)}
-	for _, ip := range r.FixedIPs {
-		p.Addresses = append(p.Addresses, ip.Address)
+	return Port{
+		ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true, Created: created(r.CreatedAt),
+		Addresses: r.addresses(), Open: r.PortSecurity != nil && !*r.PortSecurity,
 	}
-	return p
 }
 
 // Owned converts the row into a FloatingIP.

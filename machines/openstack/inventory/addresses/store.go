@@ -17,6 +17,8 @@ type Store struct {
 	floating map[types.UID]FloatingIP
 	// untagged has, by ID, the floating IPs that were seen on a server and have no owner tag of this cluster.
 	untagged map[string]Place
+	// trunked has, by the ID of each server, the addresses of the subports of its ports.
+	trunked map[string][]string
 	// duplicates has, by ID, each port and floating IP that has the same owner tag as another known port or floating IP.
 	duplicates map[string]Duplicate
 }
@@ -110,8 +112,9 @@ func (s *Store) FloatingIP(machine types.UID) (FloatingIP, bool) {
 	return ip, ok
 }
 
-// Internal returns the addresses of the Machine's ports.
-func (s *Store) Internal(machine types.UID) (all []string) {
+// Internal returns the addresses of the Machine's ports, and those of the subports of all ports of the server.
+func (s *Store) Internal(machine types.UID, serverID string) []string {
+	all := slices.Clone(s.trunked[serverID])
 	for _, port := range s.ports[machine] {
 		all = append(all, port.Addresses...)
 	}

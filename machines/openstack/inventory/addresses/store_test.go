@@ -1,6 +1,7 @@
 package addresses
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -100,6 +101,28 @@ func TestDroverRecordsPortAndServerOfFloatingIPsWithoutThisClustersOwnerTag(t *t
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestAddressesOfSubportsAreThoseOfTheServerOfTheirTrunk(t *testing.T) {
+	var l Lists
+	// The rows are in the form in which Neutron lists them: a subport is bound to no server.
+	if err := json.Unmarshal([]byte(`{"Ports": [
+		{"id": "parent", "device_id": "s1", "fixed_ips": [{"ip_address": "10.0.0.5"}], "trunk_details": {"trunk_id": "t", "sub_ports": [
+			{"port_id": "sub", "segmentation_type": "vlan", "segmentation_id": 100}, {"port_id": "not-listed"}]}},
+		{"id": "sub", "device_id": "", "fixed_ips": [{"ip_address": "10.1.0.5"}, {"ip_address": "fd00::5"}]},
+		{"id": "unbound", "device_id": "", "trunk_details": {"sub_ports": [{"port_id": "other"}]}}, {"id": "other", "fixed_ips": [{"ip_address": "10.2.0.5"}]}
+	]}`), &l); err != nil {
+		t.Fatal(err)
+	}
+	s := New()
+	s.SetPort(port("u1", 0), Port{ID: "parent", ServerID: "s1", Addresses: []string{"10.0.0.5"}}, noon)
+	s.SeeTrunks(l)
+	if got := s.Internal("u1", "s1"); !slices.Equal(got, []string{"10.1.0.5", "fd00::5", "10.0.0.5"}) {
+		t.Errorf("the server has %v, want its own addresses and those of the subport (F-113)", got)
+	}
+	if s.SeeTrunks(Lists{}); len(s.Internal("u1", "s1")) != 1 {
+		t.Errorf("the server has %v after the trunk has gone, want its own address only", s.Internal("u1", "s1"))
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 const portsAtOnce = 100
 
 // portFields are the fields of a port that drover requests from Neutron: those of addresses.PortRow.
-var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "created_at"}
+var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "created_at", "port_security_enabled", "trunk_details"}
 
 // PortListing returns the listing of the ports that match a query.
 func PortListing(query url.Values) client.Listing {

@@ -29,7 +29,7 @@ const (
 // ListServers reads all pages of one list. When full is true, it lists all servers; otherwise it lists the servers that have
 // changed since a little before since, which is a time on the cloud's clock. It returns the rows, and the cloud's time at the
 // start of the list. When one page fails, the list fails.
-func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, time.Time, error) {
+func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, CloudTime, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if !full {
 		query.Set("changes-since", since.Add(-servers.Overlap).UTC().Format(time.RFC3339))
@@ -37,51 +37,57 @@ func ListServers(ctx context.Context, s *client.Session, since time.Time, full b
 	var err error
 	for range restarts {
 		var rows []servers.Row
-		var date time.Time
+		var date CloudTime
 		rows, date, err = serverPages(ctx, s, query)
 		if fault.Is(err, fault.Invalid) && len(rows) > 0 {
 			continue
 		}
 		return rows, date, err
 	}
-	return nil, time.Time{}, err
+	return nil, CloudTime{}, err
 }
 
 // serverPages reads the pages of one list. When a page fails, it returns the error and the rows of the pages before that page.
-func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []servers.Row, date time.Time, err error) {
+func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []servers.Row, date CloudTime, err error) {
 	ctx = client.ForList(ctx)
+	list := client.Listing{Path: "servers/detail", Field: "servers", Query: query}
 	for range client.MaxPages {
-		var body struct {
-			Servers []servers.Row `json:"servers"`
-			Links   client.Links  `json:"servers_links"`
-		}
-		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers, Pages: true}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-			resp, err := api.Get(ctx, api.ServiceURL("servers", "detail")+"?"+query.Encode(), &body, nil)
+		before := len(rows)
+		var next url.Values
+		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			header, to, err := client.Page(ctx, api, list, func(r servers.Row) error {
+				rows = append(rows, r)
+				return client.TooLong(len(rows))
+			})
 			if err == nil && date.IsZero() {
-				date = cloudTime(resp.Header, body.Servers)
+				date = cloudTime(header, rows)
 			}
+			next = to
 			return err
 		})
 		if err != nil {
-			return rows, date, err
+			return rows[:before], date, err
 		}
-		rows = append(rows, slices.DeleteFunc(body.Servers, func(r servers.Row) bool { return !client.LooksLikeID(r.ID) })...)
-		if err := client.TooLong(len(rows)); err != nil {
-			return nil, date, err
+		read := len(rows) - before
+		rows = slices.DeleteFunc(rows, func(r servers.Row) bool { return !client.LooksLikeID(r.ID) })
+		if next == nil || read == 0 {
+			return rows, date, nil
 		}
-		next, err := body.Links.Next()
-		if err != nil || next == nil || len(body.Servers) == 0 {
-			return rows, date, err
-		}
-		query = next
+		list.Query = next
 	}
 	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has too many pages")
 }
 
+// CloudTime is a time on the cloud's clock. Dated is true when it is the present time there, from the header Date of a response.
+type CloudTime struct {
+	time.Time
+	Dated bool
+}
+
 // cloudTime returns the response's Date or, without one, the latest time in its rows.
-func cloudTime(header http.Header, rows []servers.Row) time.Time {
+func cloudTime(header http.Header, rows []servers.Row) CloudTime {
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		return date
+		return CloudTime{date, true}
 	}
 	var latest time.Time
 	for i := range rows {
@@ -89,7 +95,7 @@ func cloudTime(header http.Header, rows []servers.Row) time.Time {
 			latest = rows[i].Updated
 		}
 	}
-	return latest
+	return CloudTime{Time: latest}
 }
 
 // LookUpServer gets one server by its ID.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,7 +88,7 @@ func TestListOfServersWithSeveralPages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{idPrefix + "a", idPrefix + "b", idPrefix + "c"}, failures: tc.failures}
-			rows, date, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
+			rows, date, err := ListServers(t.Context(), session(t, c), time.Time{}, true)
 			if got := strings.Join(c.asked, ","); got != tc.asked {
 				t.Errorf("asked with markers %q, want %q", got, tc.asked)
 			}
@@ -106,17 +108,17 @@ func TestListOfServersWithSeveralPages(t *testing.T) {
 func TestListOfServersWithInvalidIDs(t *testing.T) {
 	t.Run("omits a server with an invalid ID, so that drover stores no invalid ID when the server is missing later (F-16)", func(t *testing.T) {
 		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
-		rows, _, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
+		rows, _, err := ListServers(t.Context(), session(t, c), time.Time{}, true)
 		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {
 			t.Errorf("got %d rows, %v", len(rows), err)
 		}
 	})
 }
 
-// session returns a session whose requests pagedCloud answers.
-func (c *pagedCloud) session(t *testing.T) *client.Session {
+// session returns a session whose requests the cloud answers.
+func session(t *testing.T, cloud http.RoundTripper) *client.Session {
 	t.Helper()
-	calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})
+	calls, err := client.New(client.Options{HTTP: cloud, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,4 +127,71 @@ func (c *pagedCloud) session(t *testing.T) *client.Session {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// largeCloud is a RoundTripper that answers a list with one page of 1000 servers, each with more than 10 KB of metadata. Before the end
+// of the page, it calls arrived and waits for the test.
+type largeCloud struct {
+	arrived func()
+	release chan struct{}
+}
+
+func (c *largeCloud) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/v2.1/servers/detail" {
+		return (&pagedCloud{}).RoundTrip(r)
+	}
+	var row strings.Builder
+	fmt.Fprintf(&row, `{"id":%q,"name":"a","status":"ACTIVE","metadata":{"machine-uid":"m"`, idPrefix+"a")
+	for i := range 127 {
+		fmt.Fprintf(&row, `,"key-%03d":%q`, i, strings.Repeat("x", 80))
+	}
+	row.WriteString("}}")
+	parts := []io.Reader{strings.NewReader(`{"servers":[` + row.String())}
+	for range 999 {
+		parts = append(parts, strings.NewReader(","), strings.NewReader(row.String()))
+	}
+	resp := answer(r, http.StatusOK, "")
+	resp.Body = io.NopCloser(io.MultiReader(append(parts, c, strings.NewReader("]}"))...))
+	return resp, nil
+}
+
+// Read waits for the test, and is empty.
+func (c *largeCloud) Read([]byte) (int, error) {
+	c.arrived()
+	<-c.release
+	return 0, io.EOF
+}
+
+func TestLargePagesOfSeveralClouds(t *testing.T) {
+	t.Run("eight clouds that have sent 100 MB of an unfinished page take less than 16 MiB of memory, and no metadata but tags stay (F-98)", func(t *testing.T) {
+		const clouds = 8
+		var arrived, done sync.WaitGroup
+		release := make(chan struct{})
+		before := heap()
+		arrived.Add(clouds)
+		for range clouds {
+			s := session(t, &largeCloud{arrived: arrived.Done, release: release})
+			done.Go(func() {
+				rows, _, err := ListServers(t.Context(), s, time.Time{}, true)
+				if err != nil || len(rows) != 1000 || len(rows[999].Metadata) != 1 || rows[999].Tags().Machine != "m" {
+					t.Errorf("got %d rows, %v", len(rows), err)
+				}
+			})
+		}
+		arrived.Wait()
+		used := heap() - before
+		close(release)
+		done.Wait()
+		if used > 16<<20 {
+			t.Errorf("they take %d MiB", used>>20)
+		}
+	})
+}
+
+// heap returns the number of bytes of live objects.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

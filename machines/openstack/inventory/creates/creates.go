@@ -68,9 +68,9 @@ func (d *InDoubt) Inherit(tag owner.Tag, began time.Time) {
 // Close removes a create whose outcome is now known.
 func (d *InDoubt) Close(tag owner.Tag) { delete(d.byTag, tag) }
 
-// CloseIf removes the creates for which closed returns true.
-func (d *InDoubt) CloseIf(closed func(owner.Tag) bool) {
-	maps.DeleteFunc(d.byTag, func(tag owner.Tag, _ create) bool { return closed(tag) })
+// CloseIf removes the creates for which closed returns true. ended is when the call of the create ended.
+func (d *InDoubt) CloseIf(closed func(tag owner.Tag, ended time.Time) bool) {
+	maps.DeleteFunc(d.byTag, func(tag owner.Tag, c create) bool { return closed(tag, c.ended) })
 }
 
 // CloseInherited removes all inherited creates, after the second look, and returns their Machines.

@@ -56,7 +56,7 @@ func (p *Project) ServerOf(m *owner.Machine) *cloud.Server {
 	return p.server(m, own)
 }
 
-// server converts a server into the type of package cloud. The addresses of the Machine's own ports and floating IP are included
+// server converts a server into the type of package cloud. The addresses of the Machine's own ports and floating IP and of subports are included
 // as soon as they are known: Nova learns of a floating IP late, and lists of changed servers never show it.
 func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	ip, _ := p.Addresses.FloatingIP(m.UID)
@@ -68,12 +68,15 @@ func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 		record.FloatingIPID = m.FloatingIPID
 	}
 	s := &cloud.Server{
-		ID: k.ID, Key: keyOf(k.ID), Name: k.Name, Status: k.Status, State: k.State(), Busy: k.Busy(), Owner: k.Machine(), Created: k.Created, HostID: k.HostID,
-		Addresses: k.NodeAddresses(p.Addresses.Internal(m.UID), ip.Address), Record: record, Adopted: m.Adopts == k.ID,
+		ID: k.ID, Key: keyOf(k.ID), Name: k.Name, Status: k.Status, State: k.State(), Busy: k.Busy(), Owner: k.Machine(), Created: p.onOwnClock(k.Created), HostID: k.HostID,
+		Addresses: k.NodeAddresses(p.Addresses.Internal(m.UID, k.ID), ip.Address), Record: record, Adopted: m.Adopts == k.ID,
+	}
+	if s.Seen = k.Since; p.current.After(s.Seen) {
+		s.Seen = p.current
 	}
 	switch {
 	case s.State == cloud.ServerError:
-		s.Fault = client.JudgeServer(k.ID, k.Fault.Message)
+		s.Fault = client.JudgeServer(k.ID, k.Fault.Code, k.Fault.Message)
 	case s.State != cloud.ServerDeleting && k.Detached != "" && !m.Joined:
 		s.State, s.Fault = cloud.ServerError, k.DetachedFault()
 	}

@@ -16,6 +16,9 @@ import (
 // AddressPeriod is the time between two lists of ports and floating IPs. The collector of orphans needs these lists.
 const AddressPeriod = 15 * time.Minute
 
+// addressRetry is the time until ports and floating IPs are listed again after they could not be listed.
+const addressRetry = 5 * time.Minute
+
 // Round describes which lists drover requests in one round.
 type Round struct {
 	Started time.Time
@@ -54,6 +57,9 @@ type Answers struct {
 	// Date is the cloud's time at the start of the list of servers; zero when it is not known. Now is when the last page of the
 	// list arrived.
 	Date, Now time.Time
+	// Ahead is how far the cloud's clock is ahead of drover's, with an error of as much as the first page of the list took; 0 when the
+	// cloud has not shown its clock.
+	Ahead time.Duration
 	// Looked is true when this round completed the second look at inherited creates, which the previous leader may have sent.
 	Looked bool
 }
@@ -73,10 +79,14 @@ type Change struct {
 func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
 	before, held := p.IsSynced(), p.Guard.Held() > 0
 	resumed = !before || p.failure != nil
+	if p.outdated {
+		p.current = a.Now
+	}
 	p.failures, p.failure, p.outdated, p.lastList = 0, nil, false, a.Started
 	if !a.Date.IsZero() {
 		p.stamp = a.Date
 	}
+	p.ahead = a.Ahead.Round(clockError)
 	ids := p.Servers.Apply(servers.List{Rows: a.Rows, Full: a.Full, Started: a.Started, Now: a.Now})
 	if a.Full {
 		p.lastFull = a.Started
@@ -86,8 +96,10 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 	if !before {
 		p.inheritCreates()
 	}
-	p.Creates.CloseIf(func(tag owner.Tag) bool { return tag.Kind == owner.ServerKind && p.Servers.HasOf(tag.Machine) })
-	p.failedQuotas(ids, a.Now)
+	p.Creates.CloseIf(func(tag owner.Tag, ended time.Time) bool {
+		return tag.Kind == owner.ServerKind && p.Servers.HasSince(tag.Machine, ended)
+	})
+	p.readFaults(ids, a.Now)
 	p.CountLosses(a.Now)
 	news = Change{Servers: ids, Machines: p.Servers.MachinesOf(ids), All: resumed || held != (p.Guard.Held() > 0)}
 	if a.Looked {
@@ -149,6 +161,12 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	}
 	p.Addresses.SeeDuplicates(l, p.cluster, now)
 	p.Addresses.SeeUntagged(l, p.cluster)
+	p.Addresses.SeeTrunks(l)
+}
+
+// AddressesFailed records that ports and floating IPs, which were listed before, could not be listed again.
+func (p *Project) AddressesFailed(now time.Time) {
+	p.listedAddresses = now.Add(addressRetry - AddressPeriod)
 }
 
 // inheritCreates is called after the first lists. It records a create in doubt for every Machine with a port and without a server:
@@ -160,7 +178,7 @@ func (p *Project) inheritCreates() {
 		return
 	}
 	for machine := range p.Addresses.AllPorts() {
-		if m, known := p.machines.Get(machine); p.Servers.HasOf(machine) || known && m.ServerID != "" {
+		if m, known := p.machines.Get(machine); p.Servers.HasSince(machine, p.began) || known && m.ServerID != "" {
 			continue
 		}
 		p.Creates.Inherit(p.serverTag(machine), p.began)

@@ -47,8 +47,13 @@ func TestEachPollRequestsOnlyTheListsThatAreDue(t *testing.T) {
 	if news.All || len(news.Servers) > 0 {
 		t.Errorf("got change %+v, want none", news)
 	}
-	if due := p.Round(noon.Add(time.Minute + AddressPeriod)); !due.Full || !due.Addresses || due.First {
+	later := noon.Add(time.Minute + AddressPeriod)
+	if due := p.Round(later); !due.Full || !due.Addresses || due.First {
 		t.Errorf("much later the round lists %+v, want everything once more", due)
+	}
+	p.AddressesFailed(later)
+	if p.Round(later.Add(addressRetry-time.Second)).Addresses || !p.Round(later.Add(addressRetry)).Addresses {
+		t.Errorf("after a failure ports are not listed again after %s", addressRetry)
 	}
 }
 
@@ -143,6 +148,33 @@ func TestListsOfServersThatKeepFailing(t *testing.T) {
 		p.list(noon.Add(3*OutdatedAfter), addresses.Lists{})
 		if got := p.Facts(&owner.Machine{UID: "u1"}).Outdated; got != "" {
 			t.Errorf("after a list: %q", got)
+		}
+	})
+}
+
+func TestSinceWhenDroverSeesAServer(t *testing.T) {
+	const joining = types.UID("u1")
+	seen := func(p *Project) time.Time { return p.ServerOf(&owner.Machine{UID: joining}).Seen }
+	p := newProject(owner.Machine{UID: joining})
+	p.list(noon, addresses.Lists{}, active("s", joining))
+	p.list(noon.Add(time.Minute), addresses.Lists{}, active("s", joining))
+	t.Run("a server is seen since the first list that has it, by drover's clock (F-63)", func(t *testing.T) {
+		if got := seen(p); !got.Equal(noon) {
+			t.Errorf("got %v, want %v", got, noon)
+		}
+	})
+	t.Run("after lists have failed for longer than a Machine may wait for its Node, the server is seen since they succeed again (F-63)", func(t *testing.T) {
+		lost := fault.New(fault.Transient, fault.CodeCloudUnavailable, "connection refused")
+		p.Failed(lost, noon.Add(2*time.Minute))
+		p.Failed(lost, noon.Add(20*time.Minute))
+		back := noon.Add(21 * time.Minute)
+		p.list(back, addresses.Lists{}, active("s", joining))
+		if got := seen(p); !got.Equal(back) {
+			t.Errorf("got %v, want %v", got, back)
+		}
+		p.list(back.Add(time.Minute), addresses.Lists{}, active("s", joining))
+		if got := seen(p); !got.Equal(back) {
+			t.Errorf("after another list: got %v, want %v", got, back)
 		}
 	})
 }

@@ -29,8 +29,8 @@ func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 //   - the server that spec.providerID names, when no list has shown it or it was missing from the last complete list;
 //   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
 //
-// It returns no server that the mass-deletion guard holds. It returns no server at all until this process has looked up the
-// servers that Machines name and that are missing from its first list.
+// It returns no server that the mass-deletion guard holds, unless the Machine is being deleted. It returns no server at all until
+// this process has looked up the servers that Machines name and that are missing from its first list.
 func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	id := ""
 	for _, k := range living {
@@ -44,7 +44,7 @@ func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	if id == "" && len(living) == 0 {
 		id = p.boundServer(m.UID)
 	}
-	if p.Guard.Holds(id) || !p.Guard.IsReady() {
+	if p.Guard.Holds(id) && !m.Leaving || !p.Guard.IsReady() {
 		return ""
 	}
 	return id
@@ -68,7 +68,7 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 	p.Servers.Merge(*found, now)
 	if k := p.Servers.ByID(serverID); k != nil {
 		k.Explain()
-		p.failedQuotas([]string{serverID}, now)
+		p.readFaults([]string{serverID}, now)
 	}
 	return false
 }

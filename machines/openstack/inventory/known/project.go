@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Options configure a Project. All fields except Stores are required.
+// Options configure a Project. All fields except Stores and NoteFault are required.
 type Options struct {
 	Cluster owner.Cluster
 	// Site is the project and the region.
@@ -26,6 +26,8 @@ type Options struct {
 	Began time.Time
 	// Stores is true when the state of the mass-deletion guard is stored. A loss is then accepted only after it has been stored.
 	Stores bool
+	// NoteFault is called with the fault of each server of this cluster that went to ERROR. It may be nil.
+	NoteFault func(serverID string, code int, text string)
 }
 
 // Project is what is known of one project. A method that concerns only one part belongs to the type of that part, which is an
@@ -41,14 +43,17 @@ type Project struct {
 	site     owner.Site
 	machines owner.Machines
 	began    time.Time
+	note     func(serverID string, code int, text string)
 	// uses holds, for each Machine, what a call in progress does with the Machine's ports and floating IPs.
 	uses map[types.UID]use
-	// stamp is the cloud's time of the last list. lastFull and lastList are when the last complete list and the last list of any
-	// kind began, on drover's clock. fulls is the number of complete lists.
+	// stamp is the cloud's time of the last list, and ahead is how far the cloud's clock is ahead of drover's. lastFull and lastList are
+	// when the last complete list and the last list of any kind began, on drover's clock. fulls is the number of complete lists.
 	stamp              time.Time
+	ahead              time.Duration
 	lastFull, lastList time.Time
 	fulls              int
-	// listedAddresses is when ports and floating IPs were last listed; zero when they never were.
+	// listedAddresses is when ports and floating IPs were last listed, or a later time when that failed since; zero when they never
+	// were.
 	listedAddresses time.Time
 	// failures is the number of consecutive failed lists, failure is the last error, and failingSince is when the first of these
 	// lists failed. outdated is true when lists have failed for so long that the Machines' status shows it.
@@ -56,6 +61,8 @@ type Project struct {
 	failure      error
 	failingSince time.Time
 	outdated     bool
+	// current is since when lists succeed again after outdated was true; zero when it never was.
+	current time.Time
 }
 
 // use is what a call in progress does with the ports and floating IPs of a Machine.
@@ -74,7 +81,8 @@ const (
 func New(o Options) *Project {
 	p := &Project{
 		Addresses: addresses.New(), Creates: creates.New(), Quota: quota.New(servers.FastPeriod), Guard: massdeletion.New(o.Stores),
-		cluster: o.Cluster, site: o.Site, machines: o.Machines, began: o.Began, uses: map[types.UID]use{},
+		cluster: o.Cluster, site: o.Site, machines: o.Machines, began: o.Began, note: o.NoteFault,
+		uses: map[types.UID]use{},
 	}
 	p.Servers = servers.New(o.Cluster, servers.Hooks{
 		Leaving: func(k *servers.Known) bool {
@@ -87,6 +95,18 @@ func New(o Options) *Project {
 		Awaited: func(k *servers.Known) bool { return p.isRegistered(k.Machine()) },
 	})
 	return p
+}
+
+// clockError is the unit of the difference between the cloud's clock and drover's. A difference below half of it counts as none, because a
+// list takes some time as well.
+const clockError = time.Minute
+
+// onOwnClock converts a time on the cloud's clock into one on drover's clock, with which it may be compared.
+func (p *Project) onOwnClock(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-p.ahead)
 }
 
 // IsSynced reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
@@ -109,20 +129,26 @@ func (p *Project) isOurs(k *servers.Known) bool {
 	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.isRegistered(uid))
 }
 
-// CountLosses makes the mass-deletion guard count the servers that were lost. It reports whether the guard has a new state to
-// store.
-func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
+// CountLosses makes the mass-deletion guard count the servers that were lost although nobody expected it. It reports whether the
+// guard has a new state to store.
+func (p *Project) CountLosses(now time.Time) bool {
+	p.Servers.MarkWanted()
+	return p.Guard.Count(now, p.Servers, p.isOurs)
+}
 
-// failedQuotas records the exhausted quotas that caused the ERROR of servers. It checks the servers with these IDs, if they belong
-// to this cluster.
-func (p *Project) failedQuotas(ids []string, now time.Time) {
+// readFaults notes why servers went to ERROR, and records the exhausted quotas among the causes. It checks the servers with these IDs,
+// if they belong to this cluster.
+func (p *Project) readFaults(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)
 		if k == nil || k.Gone || k.Status != servers.StatusError || !p.isOurs(k) {
 			continue
 		}
-		if e := client.JudgeServer(id, k.Fault.Message); e.Class == fault.Quota {
+		if e := client.JudgeServer(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
 			p.Quota.Failed(k.Machine(), e, now)
+		}
+		if p.note != nil {
+			p.note(id, k.Fault.Code, k.Fault.Message)
 		}
 	}
 }

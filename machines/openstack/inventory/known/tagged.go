@@ -12,7 +12,7 @@ import (
 
 // Tagged returns all servers, ports and floating IPs with both owner tags of this cluster, sorted by kind and ID. It makes no call:
 // servers are those of the last list, and ports and floating IPs are listed once per AddressPeriod. It leaves out a server that is
-// missing from a complete list.
+// missing from a complete list. The times of creation are on drover's clock.
 func (p *Project) Tagged() (all []cloud.Resource) {
 	for k := range p.Servers.All() {
 		if k.Present() && k.IsTagged() && p.cluster.Has(k.Tags()) {
@@ -22,6 +22,9 @@ func (p *Project) Tagged() (all []cloud.Resource) {
 		}
 	}
 	all = append(all, p.taggedAddresses()...)
+	for i := range all {
+		all[i].Created = p.onOwnClock(all[i].Created)
+	}
 	slices.SortFunc(all, func(a, b cloud.Resource) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})

@@ -64,8 +64,8 @@ func New(stores bool) *Guard {
 }
 
 // Count counts the lost servers. When there are too many, the guard holds them: it does not accept their loss. Count releases
-// held servers that exist again. mine reports whether a server belongs to this cluster. The result reports whether the guard has
-// a new state to store.
+// held servers that exist again, or whose loss is expected by now, and then judges the others again. mine reports whether a server
+// belongs to this cluster. The result reports whether the guard has a new state to store.
 func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Known) bool) bool {
 	before := g.state()
 	lost, known := losses(now, all.All(), mine)
@@ -76,13 +76,32 @@ func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Know
 		}
 		g.known = known
 	}
-	for id := range g.held {
-		if k := all.ByID(id); k != nil && k.Present() {
-			delete(g.held, id)
-		}
-	}
+	g.judgeAgain(known, all)
 	g.dirty = g.dirty || !before.equal(g.state())
 	return g.dirty
+}
+
+// judgeAgain releases the held servers that exist again, or whose loss is expected by now. When it has released one, it releases
+// the others too, if all current losses together are not too many. known is the number of servers, without held servers that were
+// lost before the time window.
+func (g *Guard) judgeAgain(known int, all *servers.Cache) {
+	held := len(g.held)
+	maps.DeleteFunc(g.held, func(id string, _ bool) bool {
+		k := all.ByID(id)
+		return k != nil && (k.Present() || k.Wanted)
+	})
+	if len(g.held) == held {
+		return
+	}
+	earlier := 0
+	for id := range g.held {
+		if _, counted := g.lost[id]; !counted {
+			earlier++
+		}
+	}
+	if !TooMany(len(g.lost)+earlier, known+earlier) {
+		clear(g.held)
+	}
 }
 
 // state returns a copy of the state to store.

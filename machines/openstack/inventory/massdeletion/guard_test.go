@@ -136,12 +136,35 @@ func TestMassDeletionGuardAcceptsFewLostServersAndHoldsMany(t *testing.T) {
 			t.Errorf("holds %d: %q", p.Held(), p.Reason())
 		}
 	})
-	t.Run("ends the hold of a server when a list shows it again", func(t *testing.T) {
+	t.Run("ends the hold of a server when a list shows it again, and holds the others while they are too many", func(t *testing.T) {
 		p := newProject(true)
-		p.lose(4, noon)
+		p.show(4, noon)
+		p.lose(5, noon)
 		p.show(0, noon.Add(time.Minute))
 		p.count(noon.Add(time.Minute))
-		if p.Holds("s0") || !p.Holds("s1") {
+		if p.Holds("s0") || !p.Holds("s1") || p.Held() != 4 {
+			t.Errorf("holds %d", p.Held())
+		}
+	})
+	t.Run("ends all holds, even a day later, when lists show so many servers again that the others are not too many (F-59)", func(t *testing.T) {
+		p := newProject(true)
+		p.lose(4, noon)
+		p.store()
+		p.show(0, noon.Add(24*time.Hour))
+		p.count(noon.Add(24 * time.Hour))
+		p.store()
+		if p.Held() != 0 || p.Reason() != "" {
+			t.Errorf("holds %d", p.Held())
+		}
+	})
+	t.Run("ends the hold of a server once its deletion is requested, and judges the others again (F-59)", func(t *testing.T) {
+		p := newProject(true)
+		p.lose(4, noon)
+		p.cache.ByID("s0").DeletionRequested(noon)
+		p.cache.MarkWanted()
+		p.count(noon.Add(time.Minute))
+		p.store()
+		if p.Held() != 0 || !p.believes("s0") || !p.believes("s1") {
 			t.Errorf("holds %d", p.Held())
 		}
 	})

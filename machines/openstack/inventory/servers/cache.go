@@ -68,7 +68,7 @@ func (c *Cache) Apply(l List) []string {
 			c.unindex(k)
 			delete(c.byID, id)
 		case l.Full && k.Present() && !present[id] && k.Since.Before(l.Started):
-			k.Missing, k.missingSince, k.Wanted = true, l.Now, c.endWanted(k)
+			k.Missing, k.missingSince = true, l.Now
 			changed = append(changed, id)
 		}
 	}
@@ -115,7 +115,7 @@ func (c *Cache) Merge(r Row, now time.Time) bool {
 	}
 	found := k.Missing
 	if k.same(&r) && !k.Gone {
-		k.Missing = false
+		k.Missing, k.Wanted = false, false
 		k.Updated = r.Updated
 		return found
 	}
@@ -128,7 +128,7 @@ func (c *Cache) update(k *Known, r Row, now time.Time) {
 	if len(r.Metadata) == 0 && r.Status == statusDeleted {
 		r.Metadata = k.Metadata
 	}
-	wanted := c.endWanted(k)
+	wanted := k.Wanted || c.endWanted(k)
 	c.unindex(k)
 	k.show(r, now)
 	k.tagged = c.cluster.MachineOf(r.Tags())
@@ -136,9 +136,7 @@ func (c *Cache) update(k *Known, r Row, now time.Time) {
 		k.adopter = ""
 	}
 	c.index(k)
-	if k.Gone {
-		k.Wanted = wanted || c.endWanted(k)
-	}
+	k.Wanted = k.Gone && (wanted || c.endWanted(k))
 }
 
 // Expect records that a Machine names a server that the cloud has not shown yet.
@@ -149,15 +147,20 @@ func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
 	k := &Known{Row: Row{ID: id}, expected: machine, Since: now, Missing: true, missingSince: now}
 	c.byID[id] = k
 	c.index(k)
-	k.Wanted = c.endWanted(k)
 }
 
 // MarkGone records that a GET of the server with that ID, made on behalf of a Machine, was answered with 404.
 func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	c.Expect(id, machine, now)
-	k := c.byID[id]
-	k.markGone(now)
-	k.Wanted = c.endWanted(k)
+	c.byID[id].markGone(now)
+}
+
+// MarkWanted marks the servers that are gone or missing, and whose loss is expected by now. The mark stays until the cloud shows the
+// server again, because the reason may end earlier: a Machine that is being deleted exists no longer once its server is gone.
+func (c *Cache) MarkWanted() {
+	for _, k := range c.byID {
+		k.Wanted = k.Wanted || !k.Present() && c.endWanted(k)
+	}
 }
 
 // endWanted reports whether the loss of a server is expected: drover requested its deletion, its Machine is being deleted, or the server
@@ -220,10 +223,11 @@ func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
 	return living, gone
 }
 
-// HasOf reports whether a server of the Machine is known, living or gone, or whether the Machine names a server that is gone.
-func (c *Cache) HasOf(machine types.UID) bool {
+// HasSince reports whether a server of the Machine is living, or was first known after the given time and is gone. Earlier servers of
+// the Machine that are gone do not count.
+func (c *Cache) HasSince(machine types.UID, after time.Time) bool {
 	living, gone := c.OfMachine(machine)
-	return len(living)+len(gone) > 0
+	return len(living) > 0 || slices.ContainsFunc(gone, func(k *Known) bool { return k.Since.After(after) })
 }
 
 // Has reports whether a server of the Machine is or was known: the server id or, when id is empty, any server.

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net"
 	"slices"
@@ -26,10 +27,38 @@ type Row struct {
 	Updated    time.Time            `json:"updated"`
 	HostID     string               `json:"hostId"`
 	Zone       string               `json:"OS-EXT-AZ:availability_zone"`
-	Metadata   map[string]string    `json:"metadata"`
+	Metadata   Metadata             `json:"metadata"`
 	Addresses  map[string][]Address `json:"addresses"`
-	Fault      Fault                `json:"fault"`
-	Volumes    []Volume             `json:"os-extended-volumes:volumes_attached"`
+	// AccessIPv4 and AccessIPv6 are the addresses under which the server is reached from outside, as somebody has recorded them in Nova;
+	// usually empty.
+	AccessIPv4 string   `json:"accessIPv4"`
+	AccessIPv6 string   `json:"accessIPv6"`
+	Fault      Fault    `json:"fault"`
+	Volumes    []Volume `json:"os-extended-volumes:volumes_attached"`
+}
+
+// Metadata holds a server's owner tag and its further host name. drover uses no other metadata, and does not keep them in memory.
+type Metadata map[string]string
+
+// metadataHostname is the key of a host name in addition to the server's name. The cloud-controller-manager shows it on the Node.
+const metadataHostname = "hostname"
+
+// mostValue is the maximum size of a value of metadata in bytes: Nova's maximum of 255 characters.
+const mostValue = 4 * 255
+
+// UnmarshalJSON keeps the owner tag and the host name. It ignores a value that Nova would have refused.
+func (m *Metadata) UnmarshalJSON(raw []byte) error {
+	var all map[string]string
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	*m = Metadata{}
+	for _, key := range []string{owner.MetadataMachineUID, owner.MetadataClusterID, metadataHostname} {
+		if value, has := all[key]; has && len(value) <= mostValue {
+			(*m)[key] = value
+		}
+	}
+	return nil
 }
 
 // Volume is a volume that is attached to a server.
@@ -48,6 +77,7 @@ type Address struct {
 
 // Fault is the reason why a server is in ERROR.
 type Fault struct {
+	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
@@ -103,9 +133,9 @@ func (r *Row) Busy() string {
 	return r.TaskState
 }
 
-// NodeAddresses returns the server's addresses, sorted and without duplicates, and its name. The addresses on its networks and
-// internal have the type InternalIP; its floating IPs and external have the type ExternalIP. It leaves out addresses that are not
-// IP addresses.
+// NodeAddresses returns the server's addresses, sorted and without duplicates, its name, and the host name in its metadata. The addresses on
+// its networks and internal have the type InternalIP; its floating IPs, external, and the addresses that Nova calls accessIPv4 and
+// accessIPv6 have the type ExternalIP, as the cloud-controller-manager reports them. It leaves out addresses that are not IP addresses.
 func (r *Row) NodeAddresses(internal []string, external string) []corev1.NodeAddress {
 	seen := map[corev1.NodeAddress]bool{}
 	add := func(kind corev1.NodeAddressType, text string) {
@@ -125,13 +155,17 @@ func (r *Row) NodeAddresses(internal []string, external string) []corev1.NodeAdd
 	for _, a := range internal {
 		add(corev1.NodeInternalIP, a)
 	}
-	add(corev1.NodeExternalIP, external)
+	for _, a := range []string{external, r.AccessIPv4, r.AccessIPv6} {
+		add(corev1.NodeExternalIP, a)
+	}
 	out := slices.SortedFunc(maps.Keys(seen), func(a, b corev1.NodeAddress) int {
 		// InternalIP comes before ExternalIP.
 		return cmp.Or(-cmp.Compare(a.Type, b.Type), cmp.Compare(a.Address, b.Address))
 	})
-	if r.Name != "" {
-		out = append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: r.Name})
+	for _, name := range slices.Compact([]string{r.Name, r.Metadata[metadataHostname]}) {
+		if name != "" {
+			out = append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
+		}
 	}
 	return out
 }
@@ -155,6 +189,6 @@ func (r *Row) inFlux() bool {
 
 func (r *Row) same(o *Row) bool {
 	return r.Status == o.Status && r.TaskState == o.TaskState && r.PowerState == o.PowerState && r.Name == o.Name && r.HostID == o.HostID &&
-		r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
+		r.AccessIPv4 == o.AccessIPv4 && r.AccessIPv6 == o.AccessIPv6 && r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
 		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal) && slices.Equal(r.Volumes, o.Volumes)
 }

@@ -1,9 +1,14 @@
 package servers
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
 func TestOnlyTheBootVolumeIsDeletedWithTheServer(t *testing.T) {
@@ -46,6 +51,53 @@ func TestStateAndOperationOfAServer(t *testing.T) {
 			r := &Row{Status: tt.status, TaskState: tt.task, PowerState: tt.power}
 			if r.State() != tt.state || r.Busy() != tt.busy {
 				t.Errorf("got %s and %q, want %s and %q", r.State(), r.Busy(), tt.state, tt.busy)
+			}
+		})
+	}
+}
+
+func TestNodeAddressesOfAServer(t *testing.T) {
+	t.Run("include accessIPv4 and accessIPv6 as external addresses", func(t *testing.T) {
+		r := &Row{Name: "a", AccessIPv4: "192.0.2.7", AccessIPv6: "2001:db8::7", Addresses: map[string][]Address{"net": {{"10.0.0.1", "fixed"}, {"192.0.2.7", "floating"}}}}
+		want := "[{InternalIP 10.0.0.1} {ExternalIP 192.0.2.7} {ExternalIP 2001:db8::7} {ExternalIP 203.0.113.1} {Hostname a}]"
+		if got := fmt.Sprint(r.NodeAddresses(nil, "203.0.113.1")); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	t.Run("include the host name in the server's metadata (F-113)", func(t *testing.T) {
+		for name, want := range map[string]string{
+			"":              "[{Hostname a}]",
+			"a":             "[{Hostname a}]",
+			"a.example.com": "[{Hostname a} {Hostname a.example.com}]",
+		} {
+			r := &Row{Name: "a"}
+			if err := json.Unmarshal([]byte(`{"metadata":{"hostname":"`+name+`"}}`), r); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(r.NodeAddresses(nil, "")); got != want {
+				t.Errorf("with the host name %q: got %s, want %s", name, got, want)
+			}
+		}
+	})
+}
+
+func TestMetadataOfARow(t *testing.T) {
+	long := strings.Repeat("x", 2000)
+	for name, tc := range map[string]struct {
+		metadata string
+		want     Metadata
+	}{
+		"the host name is kept (F-113)":                               {`{"hostname":"a.example.com"}`, Metadata{metadataHostname: "a.example.com"}},
+		"the owner tag is kept, and other metadata are not (F-98)":    {`{"machine-uid":"m","drover-cluster-id":"","other":"x"}`, Metadata{owner.MetadataMachineUID: "m", owner.MetadataClusterID: ""}},
+		"a key in other letters is another key":                       {`{"Machine-UID":"m"}`, Metadata{}},
+		"a value that is longer than Nova permits is not kept (F-98)": {`{"machine-uid":"` + long + `","drover-cluster-id":"c"}`, Metadata{owner.MetadataClusterID: "c"}},
+		"a server without metadata has no owner tag":                  {`{}`, Metadata{}},
+		"a server without metadata in the answer has no owner tag":    {`null`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Row
+			if err := json.Unmarshal([]byte(`{"metadata":`+tc.metadata+`}`), &r); err != nil || !maps.Equal(r.Metadata, tc.want) {
+				t.Errorf("got %v, %v", r.Metadata, err)
 			}
 		})
 	}

@@ -26,8 +26,9 @@ type judgement struct {
 	byServer map[cloud.ServerID]*Node
 	byOwner  map[types.UID]*Node
 	byName   map[string]*Node
-	// servers are the tagged servers that exist. The map is nil until it is needed.
-	servers map[cloud.ServerID]bool
+	// servers are the tagged servers that exist, and serverNames their names. The maps are nil until they are needed.
+	servers     map[cloud.ServerID]bool
+	serverNames map[string]bool
 }
 
 // living is an index of the Machines that exist.
@@ -100,11 +101,11 @@ func (j *judgement) compareMachines() {
 }
 
 // acceptClusterID starts the collection for a new cluster ID once a round has listed all projects and has found no resource
-// or Node without a Machine.
+// or Node without a Machine. A Node that outlives its Machine does not count: it carries no cluster ID, and a kubelet can register one.
 func (j *judgement) acceptClusterID() {
 	switch {
 	case j.memory.Stored.ClusterID == j.ClusterID:
-	case len(j.verdict.Orphans) > 0:
+	case slices.ContainsFunc(j.verdict.Orphans, func(o Orphan) bool { return o.Why != Outlives }):
 		message := fmt.Sprintf("drover has not used the cluster ID %s before, and there are resources tagged with it that have no Machine: they may be another cluster's", j.ClusterID) + remedy
 		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: NewID, Message: message})
 	case len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "" && len(j.memory.Stored.Holds) == 0:
@@ -144,9 +145,11 @@ func (j *judgement) decide() {
 	for _, held := range j.memory.Stored.Holds {
 		j.stopIn(held.site, held.Stop)
 	}
-	if len(v.Stops) > 0 || len(j.stopped) > 0 || j.ReportOnly {
+	stopped := len(v.Stops) > 0 || len(j.stopped) > 0 || j.ReportOnly
+	if stopped {
 		v.Marks = nil
 	}
+	j.limitExpulsions(stopped)
 	j.forget()
 	var due []*Orphan
 	for i := range v.Orphans {

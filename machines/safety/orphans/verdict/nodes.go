@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 )
 
@@ -23,7 +24,12 @@ func (j *judgement) findNodes() {
 		if n.hasLabels() {
 			marked.add(j.siteOfNode(n), lives)
 		}
+		sites, outlives := j.outlives(n)
 		switch {
+		case outlives:
+			j.verdict.Orphans = append(j.verdict.Orphans, Orphan{
+				Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: sites, Expel: !n.Expelled, Why: Outlives,
+			})
 		case lives:
 			j.mark(n, false)
 		case n.hasLabels():
@@ -70,15 +76,20 @@ func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
 
 // exists reports whether a tagged server is known to exist.
 func (j *judgement) exists(server cloud.ServerID) bool {
-	if j.servers == nil {
-		j.servers = map[cloud.ServerID]bool{}
-		for i := range j.Projects {
-			for k := range j.Projects[i].Resources {
-				j.servers[j.Projects[i].Resources[k].Key] = true
-			}
+	j.indexServers()
+	return j.servers[server]
+}
+
+func (j *judgement) indexServers() {
+	if j.servers != nil {
+		return
+	}
+	j.servers, j.serverNames = map[cloud.ServerID]bool{}, map[string]bool{}
+	for i := range j.Projects {
+		for _, r := range j.Projects[i].Resources {
+			j.servers[r.Key], j.serverNames[r.Name] = true, true
 		}
 	}
-	return j.servers[server]
 }
 
 // hasMachine reports whether the Node belongs, or may belong, to an existing Machine: by the UID or the name in its labels and
@@ -181,4 +192,52 @@ func (j *judgement) mark(n *Node, set bool) {
 		return
 	}
 	j.verdict.Marks = append(j.verdict.Marks, NodeMark{n, set})
+}
+
+// Outlives is the text in field Why of a Node that outlives its Machine.
+const Outlives = "its kubelet reports although its Machine and its server are gone. drover keeps pods away with a taint. If the kubelet goes on, another program has the certificate of the old node: find and end it, then delete the Node"
+
+// outlives reports whether a Node is that of a Machine that is gone, and reports although its server is gone too. A client with the old
+// certificate of a Node can register the Node again, and chooses its labels, annotations and provider ID. So these never show that the Node
+// has a Machine: only a Machine or a tagged server with the Node's name does. When the Node's name does not show that it was a Machine's,
+// the Node must have drover's labels, and its server must be proven gone; sites are the projects in which that server was seen.
+func (j *judgement) outlives(n *Node) (sites []site, outlives bool) {
+	j.indexServers()
+	switch {
+	case !n.Ready || n.LabeledControlPlane || j.living.nodes[n.Name] || j.serverNames[n.Name]:
+		return nil, false
+	case j.isMachineName(n.Name):
+		return nil, j.incomplete() == ""
+	case !n.hasLabels() || n.Server == "" || j.hasMachine(n) || j.exists(n.Server):
+		return nil, false
+	}
+	sites = j.memory.Servers[n.Server]
+	return sites, len(sites) > 0 && j.unproven(&Orphan{sites: sites}) == "" && j.vanished(n.OwnedBy) == ""
+}
+
+// isMachineName reports whether a MachineSet or a MachineDeployment that exists gives such names to its Machines. The set of a deployment
+// may be gone.
+func (j *judgement) isMachineName(name string) bool {
+	if !v1alpha1.EndsWithRandom(name) {
+		return false
+	}
+	set := v1alpha1.BaseOf(name)
+	return slices.ContainsFunc(j.Sets, func(s string) bool { return v1alpha1.IsMachineNameOf(s, name) }) ||
+		v1alpha1.EndsWithHash(set) && slices.ContainsFunc(j.Deployments, func(d string) bool { return v1alpha1.IsSetNameOf(d, set) })
+}
+
+// limitExpulsions makes the round taint no Node while a reason prevents the collection of orphans anywhere, and when so many Nodes outlive
+// their Machines that the cause may be a mistake in what drover has read.
+func (j *judgement) limitExpulsions(stopped bool) {
+	outlive := 0
+	for i := range j.verdict.Orphans {
+		if j.verdict.Orphans[i].Why == Outlives {
+			outlive++
+		}
+	}
+	for i := range j.verdict.Orphans {
+		if stopped || outlive > mostLosses(len(j.Nodes), serversShare) {
+			j.verdict.Orphans[i].Expel = false
+		}
+	}
 }

@@ -27,7 +27,7 @@ func TestWhichNodesAreDeletedAsOrphans(t *testing.T) {
 		"deletes a Node once its Machine and its server are gone (MCM-86)":                                                            {with(func(*Node) {}), []string{"worker-20"}, ""},
 		"deletes a Node whose annotation names a Machine that is gone, even when the Node has no label with a Machine's UID (MCM-86)": {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
 		"keeps a Node that is younger than 15 minutes (MCM-86)":                                                                       {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
-		"keeps a Ready Node (MCM-86)":                                                                         {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"keeps a Ready Node (MCM-86)":                                                                         {with(func(n *Node) { n.Ready = true }), nil, "its kubelet reports"},
 		"keeps a Node that was Ready less than 15 minutes ago (MCM-86)":                                       {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
 		"keeps a Node that is younger than 15 minutes and whose kubelet has not reported yet (MCM-86)":        {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
 		"deletes a day-old Node whose kubelet never reported (MCM-86)":                                        {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},

@@ -38,7 +38,9 @@ type Snapshot struct {
 	Machines Machines
 	Projects []cloud.Project
 	Nodes    []Node
-	History  History
+	// Sets and Deployments are the names of all MachineSets and MachineDeployments.
+	Sets, Deployments []string
+	History           History
 }
 
 // Machines is a live list of the Machines of all namespaces.
@@ -82,6 +84,10 @@ type Node struct {
 	Changed time.Time
 	// ControlPlane is the label or taint that makes the Node part of the control plane; empty when there is none.
 	ControlPlane string
+	// LabeledControlPlane reports whether a label makes the Node part of the control plane. A kubelet cannot set such a label.
+	LabeledControlPlane bool
+	// Expelled reports whether the Node has the taint of a Node without a Machine.
+	Expelled bool
 	// Finalizers reports whether the Node has finalizers of other controllers.
 	Finalizers bool
 	// Unmanaged reports whether the Node has the annotation unmanaged.

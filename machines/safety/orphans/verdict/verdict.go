@@ -82,6 +82,8 @@ type Orphan struct {
 	// which is drained before the server is deleted. Node is nil when the orphan has none.
 	Resource cloud.Resource
 	Node     *Node
+	// Expel reports whether the orphan is a Node that must get the taint [v1alpha1.TaintMachineGone] now.
+	Expel bool
 	// DrainUntil is when the drain of a server's Node must end; zero means that the drain has not begun.
 	DrainUntil time.Time
 

@@ -36,6 +36,9 @@ type Caller struct {
 	Admin bool
 }
 
+// Sees reports whether Neutron shows the caller the resources of a project that are not shared.
+func (c Caller) Sees(project string) bool { return c.Admin || c.Project == project }
+
 // Project returns the ID of the project that the token is for.
 func (q *Request) Project() string { return q.Caller.Project }
 

@@ -5,7 +5,9 @@ package cinder
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/test/openstack/internal/api"
@@ -146,11 +148,16 @@ func (svc *Service) createVolume(q *api.Request) api.Reply {
 func (svc *Service) listVolumes(q *api.Request) api.Reply {
 	list := []wire.Object{}
 	for _, v := range svc.rows.All() {
-		if v.Project == q.Project() && (!q.URL.Query().Has("name") || v.name == q.URL.Query().Get("name")) {
+		if v.Project == q.Project() && v.matches(q.URL.Query()) {
 			list = append(list, v.view())
 		}
 	}
 	return api.Ok("volumes", list)
+}
+
+// matches reports whether a volume matches the filters name, which compares the whole name, and name~, which looks for a part of it.
+func (v *Volume) matches(query url.Values) bool {
+	return (!query.Has("name") || v.name == query.Get("name")) && strings.Contains(strings.ToLower(v.name), strings.ToLower(query.Get("name~")))
 }
 
 func (svc *Service) ownVolume(q *api.Request) (*Volume, api.Reply) {
@@ -226,14 +233,14 @@ func (svc *Service) Attach(server, project string, d Device, at time.Time) (Atta
 	return Attachment{Volume: v.id, Device: v.device, DeleteOnTermination: d.DeleteOnTermination}, ""
 }
 
-// Release deletes the volumes that are deleted with their server, and detaches the others.
-func (svc *Service) Release(attachments []Attachment) {
+// Release deletes the volumes that are deleted with their server, and detaches the others. If keep is true, it detaches all volumes.
+func (svc *Service) Release(attachments []Attachment, keep bool) {
 	for _, a := range attachments {
 		v, known := svc.rows.Get(a.Volume)
 		if !known {
 			continue
 		}
-		if a.DeleteOnTermination {
+		if a.DeleteOnTermination && !keep {
 			svc.rows.Remove(v.id)
 			continue
 		}

@@ -315,7 +315,11 @@ func (svc *Service) createServerGroup(q *api.Request) api.Reply {
 		}
 	}
 	if quotas.Beyond(svc.quotas.Of(q.Project()).ServerGroups, count+1) {
-		return q.Refuse(http.StatusForbidden, "Quota exceeded, too many server groups.")
+		text := "Quota exceeded, too many server groups."
+		if svc.quotas.Unified {
+			text = quotas.OverLimit("", quotas.Over{Resource: "server_groups", Limit: svc.quotas.Of(q.Project()).ServerGroups, Used: count, More: 1})
+		}
+		return q.Refuse(http.StatusForbidden, "%s", text)
 	}
 	g := &ServerGroup{ID: svc.kernel.NewID(), name: in.Group.Name, Project: q.Project(), user: q.Caller.User, policy: policy, perHost: map[string]int{}}
 	svc.groups.Put(g.ID, g)

@@ -18,17 +18,19 @@ func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) strin
 		used = &usage{}
 	}
 	var names, wanted, have, allowed []string
+	var over []quotas.Over
 	for _, r := range []struct {
-		name              string
+		name, unified     string
 		quota, used, more int
 	}{
-		{"cores", quota.Cores, used.cores, count * f.VCPUs},
-		{"instances", quota.Instances, used.instances, count},
-		{"ram", quota.RAM, used.ram, count * f.RAM},
+		{"cores", "class:VCPU", quota.Cores, used.cores, count * f.VCPUs},
+		{"instances", "servers", quota.Instances, used.instances, count},
+		{"ram", "class:MEMORY_MB", quota.RAM, used.ram, count * f.RAM},
 	} {
 		if !quotas.Beyond(r.quota, r.used+r.more) {
 			continue
 		}
+		over = append(over, quotas.Over{Resource: r.unified, Limit: r.quota, Used: r.used, More: r.more})
 		names = append(names, r.name)
 		wanted = append(wanted, fmt.Sprint(r.more))
 		have = append(have, fmt.Sprint(r.used))
@@ -36,6 +38,9 @@ func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) strin
 	}
 	if len(names) == 0 {
 		return ""
+	}
+	if svc.quotas.Unified {
+		return quotas.OverLimit(project, over...)
 	}
 	all := strings.Join(names, ", ")
 	return fmt.Sprintf("Quota exceeded for %s: Requested %s, but already used %s of %s %s",

@@ -42,6 +42,8 @@ type appCredential struct {
 	roles            []string
 	// expires is when the credential and its tokens expire; zero means never.
 	expires time.Time
+	// rules are the only calls that the credential's tokens may make; nil means any call.
+	rules []AccessRule
 }
 
 type token struct {
@@ -106,6 +108,9 @@ func (svc *Service) Authorize(q *api.Request, rt api.Route) (api.Reply, bool) {
 	if !known || !q.Now.Before(t.expires) {
 		return q.Unauthorized(), true
 	}
+	if !t.permits(q.Service, q.Method, q.URL.Path) {
+		return q.Unauthorized(), true
+	}
 	q.Caller = t.caller()
 	if q.Service == api.ServiceIdentity {
 		return api.Reply{}, false
@@ -117,6 +122,17 @@ func (svc *Service) Authorize(q *api.Request, rt api.Route) (api.Reply, bool) {
 		return forbiddenByPolicy(q, rt), true
 	}
 	return api.Reply{}, false
+}
+
+// permits reports whether the access rules of the token's application credential permit a call. As in the services' middleware, a call
+// that they do not permit is answered as if the token were invalid.
+func (t *token) permits(service, method, path string) bool {
+	if t.credential == nil || t.credential.rules == nil {
+		return true
+	}
+	return slices.ContainsFunc(t.credential.rules, func(r AccessRule) bool {
+		return strings.HasPrefix(r.Service, service) && r.Method == method && r.matches(path)
+	})
 }
 
 func writes(role string) bool { return role == "member" || role == "admin" }

@@ -70,6 +70,7 @@ func (svc *Service) createAppCredential(q *api.Request) api.Reply {
 			ExpiresAt    string        `json:"expires_at"`
 			Roles        []wire.Object `json:"-"`
 			Unrestricted bool          `json:"unrestricted"`
+			Rules        []AccessRule  `json:"access_rules"`
 		} `json:"application_credential"`
 	}
 	if bad, decoded := q.Decode(&in); !decoded {
@@ -81,7 +82,7 @@ func (svc *Service) createAppCredential(q *api.Request) api.Reply {
 	}
 	a := &appCredential{
 		ID: strings.ReplaceAll(svc.kernel.NewID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
-		user: own.user, project: own.project, roles: own.roles,
+		user: own.user, project: own.project, roles: own.roles, rules: in.Credential.Rules,
 	}
 	var ends any
 	if text := in.Credential.ExpiresAt; text != "" {

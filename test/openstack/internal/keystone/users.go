@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -22,6 +23,33 @@ type User struct {
 type AppCredential struct {
 	// An empty ID means a generated one.
 	ID, Name, Secret, User, Project string
+	// Rules are the only calls that the credential permits. nil means all calls, and an empty list means none.
+	Rules []AccessRule
+}
+
+// AccessRule permits calls of one method to the paths that match Path, where {name} and * stand for one segment, and ** for anything.
+// Service is a type of the catalog, such as compute. Path is the whole path of a URL, such as /compute/v2.1/servers.
+type AccessRule struct {
+	Service string `json:"service"`
+	Method  string `json:"method"`
+	Path    string `json:"path"`
+}
+
+// wildcard matches what is not literal in the path of a rule.
+var wildcard = regexp.MustCompile(`\{[^}]*\}|\*\*|\*`)
+
+func (r AccessRule) matches(path string) bool {
+	pattern, from := "^", 0
+	for _, at := range wildcard.FindAllStringIndex(r.Path, -1) {
+		pattern += regexp.QuoteMeta(r.Path[from:at[0]])
+		if from = at[1]; r.Path[at[0]:at[1]] == "**" {
+			pattern += ".*"
+		} else {
+			pattern += "[^/]+"
+		}
+	}
+	matched, err := regexp.MatchString(pattern+regexp.QuoteMeta(r.Path[from:])+"$", path)
+	return matched && err == nil
 }
 
 // AddProject adds a project to the domain with the name domainName (empty means Default) and returns the project's ID.
@@ -97,7 +125,7 @@ func (svc *Service) AddAppCredential(in AppCredential) (string, error) {
 	for _, u := range svc.users.All() {
 		if u.Name == in.User {
 			p := svc.mustProject(in.Project)
-			a := &appCredential{ID: svc.kernel.OrNew(in.ID), name: in.Name, secret: in.Secret, user: u, project: p, roles: u.roles[p.ID]}
+			a := &appCredential{ID: svc.kernel.OrNew(in.ID), name: in.Name, secret: in.Secret, user: u, project: p, roles: u.roles[p.ID], rules: in.Rules}
 			svc.appCredentials.Put(a.ID, a)
 			return a.ID, nil
 		}

@@ -30,7 +30,7 @@ func (svc *Service) IsExternal(id string) bool {
 func (svc *Service) InternalNetworks(project string) []*Net {
 	var found []*Net
 	for _, n := range svc.networks.All() {
-		if n.seenBy(project) && !n.external {
+		if n.seenBy(api.Caller{Project: project}) && !n.external {
 			found = append(found, n)
 		}
 	}
@@ -85,6 +85,9 @@ func (svc *Service) ServerPort(project, network, fixed string, groups []string, 
 		}
 	}
 	spec := &portSpec{NetworkID: network, SecurityGroups: &ids}
+	if n, known := svc.networks.Get(network); known && n.open {
+		spec.SecurityGroups = nil
+	}
 	if fixed != "" {
 		spec.FixedIPs = &[]fixedIPSpec{{IPAddress: fixed}}
 	}

@@ -148,7 +148,7 @@ func (svc *Service) floatingIPsOf(project string) int {
 func (svc *Service) listFloatingIPs(q *api.Request) api.Reply {
 	var list []wire.Object
 	for _, f := range svc.floatingIPs.All() {
-		if f.project == q.Project() {
+		if q.Caller.Sees(f.project) {
 			list = append(list, f.view())
 		}
 	}
@@ -157,7 +157,7 @@ func (svc *Service) listFloatingIPs(q *api.Request) api.Reply {
 
 func (svc *Service) ownFloatingIP(q *api.Request) (*floatingIP, api.Reply) {
 	f, known := svc.floatingIPs.Get(q.PathValue("id"))
-	if !known || f.project != q.Project() {
+	if !known || !q.Caller.Sees(f.project) {
 		return nil, api.NeutronError(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", q.PathValue("id"))
 	}
 	return f, api.Reply{}

@@ -130,7 +130,7 @@ func (svc *Service) listSecurityGroups(q *api.Request) api.Reply {
 	svc.DefaultGroup(q.Project(), q.Now)
 	var list []wire.Object
 	for _, g := range svc.groups.All() {
-		if g.project == q.Project() || q.Caller.Admin {
+		if q.Caller.Sees(g.project) {
 			list = append(list, g.view())
 		}
 	}
@@ -139,7 +139,7 @@ func (svc *Service) listSecurityGroups(q *api.Request) api.Reply {
 
 func (svc *Service) ownGroup(q *api.Request, id string) (*SecurityGroup, bool) {
 	g, known := svc.groups.Get(id)
-	return g, known && g.project == q.Project()
+	return g, known && q.Caller.Sees(g.project)
 }
 
 func (svc *Service) showSecurityGroup(q *api.Request) api.Reply {
@@ -210,7 +210,7 @@ func (r *groupRule) same(s groupRuleSpec) bool {
 func (svc *Service) listSecurityGroupRules(q *api.Request) api.Reply {
 	var list []wire.Object
 	for _, g := range svc.groups.All() {
-		if g.project != q.Project() {
+		if !q.Caller.Sees(g.project) {
 			continue
 		}
 		for _, r := range g.rules {

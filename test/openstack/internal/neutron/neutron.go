@@ -80,20 +80,33 @@ type Net struct {
 	ID, name, project string
 	external          bool
 	unrouted          bool
-	Subnets           []string
+	// open is true when port security is off in the network.
+	open    bool
+	Subnets []string
+	// sharedWith are the IDs of the projects that may use the network, besides its own; everyone means all projects.
+	sharedWith []string
 }
 
-// seenBy reports whether a project sees the network. Every project sees a network without a project.
-func (n *Net) seenBy(project string) bool {
-	return n.project == "" || n.project == project || n.external
+// everyone is the target of a network that all projects share.
+const everyone = "*"
+
+// seenBy reports whether the caller sees the network.
+func (n *Net) seenBy(c api.Caller) bool {
+	return c.Sees(n.project) || n.external || n.sharedTo(c)
 }
 
-func (n *Net) view() wire.Object {
+// sharedTo reports whether the network is shared with the caller's project. Neutron shows that in the field shared, also to an
+// administrator.
+func (n *Net) sharedTo(c api.Caller) bool {
+	return slices.Contains(n.sharedWith, everyone) || slices.Contains(n.sharedWith, c.Project)
+}
+
+func (n *Net) view(c api.Caller) wire.Object {
 	return n.stamps.view(wire.Object{
 		{"id", n.ID}, {"name", n.name}, {"description", ""}, {"admin_state_up", true}, {"status", "ACTIVE"},
-		{"subnets", n.Subnets}, {"shared", n.project == "" && !n.external}, {"router:external", n.external},
+		{"subnets", n.Subnets}, {"shared", n.sharedTo(c)}, {"router:external", n.external},
 		{"availability_zone_hints", []string{}}, {"availability_zones", []string{"nova"}}, {"ipv4_address_scope", nil},
-		{"ipv6_address_scope", nil}, {"mtu", 1450}, {"port_security_enabled", true}, {"l2_adjacency", true},
+		{"ipv6_address_scope", nil}, {"mtu", 1450}, {"port_security_enabled", !n.open}, {"l2_adjacency", true},
 	}, n.project)
 }
 
@@ -147,7 +160,9 @@ func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(n, http.MethodGet, "/extensions", svc.listExtensions)
 	rt.Add(n, http.MethodGet, "/extensions/{alias}", svc.showExtension)
 	rt.Add(n, http.MethodGet, "/networks", svc.listNetworks)
+	rt.Add(n, http.MethodPost, "/networks", svc.createNetwork)
 	rt.Add(n, http.MethodGet, "/networks/{id}", svc.showNetwork)
+	rt.Add(n, http.MethodDelete, "/networks/{id}", svc.deleteNetwork)
 	rt.Add(n, http.MethodGet, "/subnets", svc.listSubnets)
 	rt.Add(n, http.MethodGet, "/subnets/{id}", svc.showSubnet)
 	rt.Add(n, http.MethodPost, "/ports", svc.createPorts)
@@ -166,6 +181,8 @@ func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(n, http.MethodDelete, "/security-groups/{id}", svc.deleteSecurityGroup)
 	rt.Add(n, http.MethodPost, "/security-group-rules", svc.createSecurityGroupRules)
 	rt.Add(n, http.MethodGet, "/security-group-rules", svc.listSecurityGroupRules)
+	rt.Add(n, http.MethodPost, "/trunks", svc.createTrunk)
+	rt.Add(n, http.MethodDelete, "/trunks/{id}", svc.deleteTrunk)
 	rt.Add(n, http.MethodGet, "/quotas/{project}", svc.showNetworkQuota)
 	rt.Add(n, http.MethodGet, "/quotas/{project}/details.json", svc.showNetworkQuotaDetail)
 	rt.Add(n, http.MethodGet, "/{kind}/{id}/tags", svc.showTags)
@@ -177,7 +194,7 @@ var extensions = []string{
 	"allowed-address-pairs", "binding", "default-subnetpools", "external-net", "filter-validation", "net-mtu", "pagination", "port-security",
 	"project-id", "provider", "quotas", "quota_details", "revision-if-match", "router", "security-group", "sorting",
 	"standard-attr-description", "standard-attr-revisions", "standard-attr-tag", "standard-attr-timestamp",
-	"tag-ports-during-bulk-creation",
+	"tag-ports-during-bulk-creation", "trunk", "trunk-details",
 }
 
 func extensionView(alias string) wire.Object {
@@ -202,17 +219,17 @@ func (svc *Service) showExtension(q *api.Request) api.Reply {
 func (svc *Service) listNetworks(q *api.Request) api.Reply {
 	var list []wire.Object
 	for _, n := range svc.networks.All() {
-		if n.seenBy(q.Project()) {
-			list = append(list, n.view())
+		if n.seenBy(q.Caller) {
+			list = append(list, n.view(q.Caller))
 		}
 	}
-	return q.Page("networks", list, (&Net{}).view())
+	return q.Page("networks", list, (&Net{}).view(q.Caller))
 }
 
-// VisibleNetwork returns a network by its ID when the project of a request sees it.
+// VisibleNetwork returns a network by its ID when the caller of a request sees it.
 func (svc *Service) VisibleNetwork(q *api.Request, id string) (*Net, bool) {
 	n, known := svc.networks.Get(id)
-	return n, known && n.seenBy(q.Project())
+	return n, known && n.seenBy(q.Caller)
 }
 
 func networkNotFound(id string) api.Reply {
@@ -224,13 +241,41 @@ func (svc *Service) showNetwork(q *api.Request) api.Reply {
 	if !known {
 		return networkNotFound(q.PathValue("id"))
 	}
-	return api.Ok("network", n.view())
+	return api.Ok("network", n.view(q.Caller))
+}
+
+func (svc *Service) createNetwork(q *api.Request) api.Reply {
+	var in struct {
+		Network struct {
+			Name         string `json:"name"`
+			PortSecurity *bool  `json:"port_security_enabled"`
+		} `json:"network"`
+	}
+	if bad, decoded := q.Decode(&in); !decoded {
+		return bad
+	}
+	n := &Net{ID: svc.kernel.NewID(), name: in.Network.Name, project: q.Project(), Subnets: []string{}, stamps: newStamps(q.Now)}
+	n.open = in.Network.PortSecurity != nil && !*in.Network.PortSecurity
+	svc.networks.Put(n.ID, n)
+	return api.Reply{Status: http.StatusCreated, Body: wire.Object{{"network", n.view(q.Caller)}}}
+}
+
+func (svc *Service) deleteNetwork(q *api.Request) api.Reply {
+	n, known := svc.VisibleNetwork(q, q.PathValue("id"))
+	if !known || !q.Caller.Sees(n.project) {
+		return networkNotFound(q.PathValue("id"))
+	}
+	if slices.ContainsFunc(svc.ports.All(), func(p *Port) bool { return p.Network == n.ID }) {
+		return api.NeutronError(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one or more ports still in use on the network.", n.ID)
+	}
+	svc.networks.Remove(n.ID)
+	return api.Empty(http.StatusNoContent)
 }
 
 func (svc *Service) listSubnets(q *api.Request) api.Reply {
 	var list []wire.Object
 	for _, s := range svc.subnets.All() {
-		if n, known := svc.VisibleNetwork(q, s.network); known && !n.external {
+		if n, known := svc.VisibleNetwork(q, s.network); known && (!n.external || q.Caller.Sees(n.project)) {
 			list = append(list, s.view())
 		}
 	}

@@ -30,6 +30,8 @@ type Port struct {
 	groups                  []string
 	portSecurity, adminDown bool
 	pairs                   []wire.Object
+	// trunk is the trunk whose parent or subport the port is; nil when there is none.
+	trunk *trunk
 }
 
 // View returns the port as the API shows it.
@@ -45,12 +47,17 @@ func (p *Port) View() wire.Object {
 	if pairs == nil {
 		pairs = []wire.Object{}
 	}
-	return p.view(wire.Object{
+	out := p.view(wire.Object{
 		{"id", p.ID}, {"name", p.name}, {"description", p.description}, {"network_id", p.Network}, {"status", p.Status},
 		{"admin_state_up", !p.adminDown}, {"mac_address", p.Mac}, {"fixed_ips", ips}, {"device_id", p.DeviceID},
 		{"device_owner", p.deviceOwner}, {"security_groups", groups}, {"port_security_enabled", p.portSecurity},
 		{"allowed_address_pairs", pairs}, {"extra_dhcp_opts", []wire.Object{}}, {"binding:vnic_type", "normal"},
 	}, p.Project)
+	// Only a parent shows its trunk.
+	if p.trunk != nil && p.trunk.parent == p.ID {
+		out = out.And("trunk_details", wire.Object{{"trunk_id", p.trunk.id}, {"sub_ports", p.trunk.subportViews()}})
+	}
+	return out
 }
 
 type fixedIPSpec struct {
@@ -125,9 +132,10 @@ func (svc *Service) makePort(q *api.Request, in *portSpec) (*Port, api.Reply) {
 	if !known {
 		return nil, networkNotFound(in.NetworkID)
 	}
-	p := &Port{ID: svc.kernel.NewID(), Project: q.Project(), Network: n.ID, Status: "DOWN", portSecurity: true, stamps: newStamps(q.Now)}
+	p := &Port{ID: svc.kernel.NewID(), Project: q.Project(), Network: n.ID, Status: "DOWN", portSecurity: !n.open, stamps: newStamps(q.Now)}
 	p.tags = in.Tags
-	if in.SecurityGroups == nil && (in.PortSecurity == nil || *in.PortSecurity) {
+	wire.Set(&p.portSecurity, in.PortSecurity)
+	if in.SecurityGroups == nil && p.portSecurity {
 		p.groups = []string{svc.DefaultGroup(q.Project(), q.Now).id}
 	}
 	svc.macs++
@@ -179,11 +187,14 @@ func (svc *Service) applyPort(q *api.Request, p *Port, in *portSpec) api.Reply {
 	}
 	if in.SecurityGroups != nil {
 		for _, g := range *in.SecurityGroups {
-			if sg, known := svc.groups.Get(g); !known || sg.project != q.Project() {
+			if sg, known := svc.groups.Get(g); !known || !q.Caller.Sees(sg.project) {
 				return securityGroupNotFound(g)
 			}
 		}
 		p.groups = slices.Clone(*in.SecurityGroups)
+	}
+	if !p.portSecurity && len(p.pairs) > 0 {
+		return api.NeutronError(http.StatusConflict, "AddressPairAndPortSecurityRequired", "Port Security must be enabled in order to have allowed address pairs on a port.")
 	}
 	if !p.portSecurity && len(p.groups) > 0 {
 		return api.NeutronError(http.StatusBadRequest, "PortSecurityAndIPRequiredForSecurityGroups",
@@ -292,7 +303,7 @@ func (svc *Service) listPorts(q *api.Request) api.Reply {
 	list := make([]wire.Object, 0, svc.ports.Len())
 	query := q.URL.Query()
 	for _, p := range svc.ports.All() {
-		if p.Project == q.Project() && p.mayMatch(query) {
+		if q.Caller.Sees(p.Project) && p.mayMatch(query) {
 			list = append(list, p.View())
 		}
 	}
@@ -312,7 +323,7 @@ func (p *Port) mayMatch(query map[string][]string) bool {
 
 func (svc *Service) ownPort(q *api.Request, id string) (*Port, api.Reply) {
 	p, known := svc.ports.Get(id)
-	if !known || p.Project != q.Project() {
+	if !known || !q.Caller.Sees(p.Project) {
 		return nil, api.NeutronError(http.StatusNotFound, "PortNotFound", "Port %s could not be found.", id)
 	}
 	return p, api.Reply{}
@@ -368,6 +379,9 @@ func (svc *Service) retake(ips []FixedIP) {
 func (svc *Service) deletePort(q *api.Request) api.Reply {
 	p, refused := svc.ownPort(q, q.PathValue("id"))
 	if p == nil {
+		return refused
+	}
+	if refused := p.inTrunk(); refused.Status != 0 {
 		return refused
 	}
 	svc.DropPort(p)

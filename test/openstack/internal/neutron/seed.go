@@ -1,6 +1,7 @@
 package neutron
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 )
@@ -9,12 +10,18 @@ import (
 type Network struct {
 	// ID and Name identify the network. An empty ID means a generated one.
 	ID, Name string
-	// Project is the project that the network belongs to. Empty means that all projects share it.
+	// Project is the project that the network belongs to. Empty means that the network belongs to the administrator's project and,
+	// unless it is external, is shared with all projects.
 	Project string
+	// SharedWith are the projects that the network's project shares it with, by a policy of RBAC.
+	SharedWith []string
 	// External reports whether floating IPs come from the network.
 	External bool
 	// Unrouted reports whether the network has no router to an external one. Its ports then cannot have a floating IP.
 	Unrouted bool
+	// PortSecurityOff reports whether ports in the network have port security off, unless a request turns it on. A port without port
+	// security is in no security group.
+	PortSecurityOff bool
 }
 
 // Subnet is a subnet of the network with the ID Network.
@@ -28,9 +35,13 @@ type Subnet struct {
 
 // AddNetwork adds a network without subnets and returns its ID.
 func (svc *Service) AddNetwork(in Network) string {
-	n := &Net{ID: svc.kernel.OrNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, Subnets: []string{}, stamps: newStamps(svc.kernel.Now())}
-	if in.Project != "" {
-		n.project = svc.projects.ProjectID(in.Project)
+	n := &Net{ID: svc.kernel.OrNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, open: in.PortSecurityOff, Subnets: []string{}, stamps: newStamps(svc.kernel.Now())}
+	n.project = svc.projects.ProjectID(cmp.Or(in.Project, "admin"))
+	for _, project := range in.SharedWith {
+		n.sharedWith = append(n.sharedWith, svc.projects.ProjectID(project))
+	}
+	if in.Project == "" && !in.External {
+		n.sharedWith = []string{everyone}
 	}
 	svc.networks.Put(n.ID, n)
 	return n.ID

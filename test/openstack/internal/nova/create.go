@@ -247,7 +247,9 @@ func (d *draft) resolveImage() api.Reply {
 	switch {
 	case !uuidForm.MatchString(id):
 		return d.bad("Invalid input for field/attribute imageRef. Value: %s. '%s' is not valid under any of the given schemas", id, id)
-	case !known || !image.SeenBy(d.svc.Projects.ProjectName(d.q.Project())):
+	case (!known || !image.SeenBy(d.q.Caller)) && d.spec.ImageRef == "":
+		return d.bad("Block Device Mapping is Invalid: failed to get image %s.", id)
+	case !known || !image.SeenBy(d.q.Caller):
 		return d.bad("Can not find requested image")
 	case image.State() != "active":
 		return d.bad("Image %s is not active.", id)
@@ -265,6 +267,9 @@ func (d *draft) useImage(image *glance.Image, boot *blockDevice) api.Reply {
 	}
 	if onVolume && boot.VolumeSize > 0 && boot.VolumeSize < image.MinDisk {
 		return d.bad("Volume is smaller than the minimum size specified in image metadata. Volume size is %d bytes, minimum size is %d bytes.", boot.VolumeSize<<30, image.MinDisk<<30)
+	}
+	if !onVolume && d.flavor.Disk == 0 && !d.q.Caller.Admin {
+		return d.q.Refuse(http.StatusForbidden, "Only volume-backed servers are allowed for flavors with zero disk.")
 	}
 	if !onVolume {
 		d.image = image
@@ -321,8 +326,12 @@ func (d *draft) resolveGroup() api.Reply {
 	if !known || g.Project != d.q.Project() {
 		return d.bad("Instance group %s could not be found.", id)
 	}
-	if quotas.Beyond(d.svc.Quotas.Of(d.q.Project()).ServerGroupMembers, len(g.Members)+d.count) {
-		return d.q.Refuse(http.StatusForbidden, "Quota exceeded, too many servers in group")
+	if limit := d.svc.Quotas.Of(d.q.Project()).ServerGroupMembers; quotas.Beyond(limit, len(g.Members)+d.count) {
+		text := "Quota exceeded, too many servers in group"
+		if d.svc.Quotas.Unified {
+			text = quotas.OverLimit("", quotas.Over{Resource: "server_group_members", Limit: limit, Used: len(g.Members), More: d.count})
+		}
+		return d.q.Refuse(http.StatusForbidden, "%s", text)
 	}
 	d.group = g
 	return api.Reply{}
@@ -341,7 +350,7 @@ func (d *draft) build(index int, reservation string) *server {
 	s := &server{
 		id: d.svc.kernel.NewID(), name: spec.Name, project: q.Project(), user: q.Caller.User, created: q.Now, updated: q.Now, changed: q.Now,
 		flavor: d.flavor, image: d.image, state: building, task: "scheduling", keyName: spec.KeyName, description: spec.Description,
-		hostname: spec.Hostname, adminPass: spec.AdminPass, metadata: maps.Clone(spec.Metadata), tags: spec.Tags,
+		hostname: spec.Hostname, accessIPv4: spec.AccessIPv4, accessIPv6: spec.AccessIPv6, adminPass: spec.AdminPass, metadata: maps.Clone(spec.Metadata), tags: spec.Tags,
 		configDrive: spec.ConfigDrive != nil && *spec.ConfigDrive, diskConfig: "MANUAL", reservation: reservation, group: d.group,
 		nics: slices.Clone(d.nics), groups: d.groups, devices: spec.BlockDevices, addresses: wire.Object{},
 	}

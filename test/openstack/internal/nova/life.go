@@ -61,7 +61,7 @@ func (svc *Service) remove(s *server, at time.Time) {
 		return
 	}
 	svc.unplug(s, at)
-	svc.Volumes.Release(s.volumes)
+	svc.Volumes.Release(s.volumes, s.state == failed && svc.cfg.FailedBuildsLeaveVolumes)
 	svc.Inventory.Count(s.project, s.flavor, -1)
 	svc.alter(s, at, func() {
 		s.state, s.task, s.terminated = deleted, "", at

@@ -67,8 +67,9 @@ type volumes interface {
 	Volume(id string) (*cinder.Volume, bool)
 	// Attach attaches a volume to a server. When that fails it returns the text of the server's fault.
 	Attach(server, project string, d cinder.Device, at time.Time) (cinder.Attachment, string)
-	// Release deletes the volumes that are deleted with their server, and detaches the others.
-	Release(attachments []cinder.Attachment)
+	// Release deletes the volumes that are deleted with their server, and detaches the others. If keep is true, it detaches all
+	// volumes.
+	Release(attachments []cinder.Attachment, keep bool)
 }
 
 // images is the part of Glance that Nova needs.

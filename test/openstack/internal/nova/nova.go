@@ -51,6 +51,8 @@ type Config struct {
 	FaultsInLists bool
 	// FirstOfTwoFails makes the first of two servers that were accepted on the same port fail.
 	FirstOfTwoFails bool
+	// FailedBuildsLeaveVolumes makes the volumes of a server in ERROR outlive the server.
+	FailedBuildsLeaveVolumes bool
 	// BaseURL returns the address of the cloud's API.
 	BaseURL func() string
 }
@@ -116,6 +118,7 @@ type server struct {
 	state, task                    string
 	zone, keyName, description     string
 	hostname, adminPass            string
+	accessIPv4, accessIPv6         string
 	userData                       []byte
 	host                           *inventory.Hypervisor
 	metadata                       map[string]string

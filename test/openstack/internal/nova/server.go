@@ -76,6 +76,8 @@ func (svc *Service) updateServer(q *api.Request, s *server) api.Reply {
 	svc.alter(s, q.Now, func() {
 		wire.Set(&s.name, in.Server.Name)
 		wire.Set(&s.description, in.Server.Description)
+		wire.Set(&s.accessIPv4, in.Server.AccessIPv4)
+		wire.Set(&s.accessIPv6, in.Server.AccessIPv6)
 	})
 	return api.Ok("server", s.view(q, false))
 }

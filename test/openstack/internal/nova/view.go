@@ -22,7 +22,7 @@ func (s *server) view(q *api.Request, inList bool) wire.Object {
 		{"id", s.id}, {"name", s.name}, {"status", s.status()}, {"tenant_id", s.project}, {"user_id", s.user},
 		{"metadata", wire.MetadataView(s.metadata)}, {"hostId", s.hostID()}, {"image", s.imageOf(q)}, {"flavor", flavorOf(q, s.flavor)},
 		{"created", wire.Zulu(s.created)}, {"updated", wire.Zulu(s.updated)}, {"addresses", s.addresses},
-		{"accessIPv4", ""}, {"accessIPv6", ""}, {"links", serverLinks(q.Base, s.id)},
+		{"accessIPv4", s.accessIPv4}, {"accessIPv6", s.accessIPv6}, {"links", serverLinks(q.Base, s.id)},
 		{"OS-DCF:diskConfig", s.diskConfig}, {"OS-EXT-AZ:availability_zone", s.zoneNow()}, {"config_drive", configDrive(s)},
 		{"key_name", wire.OrNull(s.keyName)}, {"OS-SRV-USG:launched_at", wire.Naive(s.launched)}, {"OS-SRV-USG:terminated_at", wire.Naive(s.terminated)},
 		{"OS-EXT-STS:task_state", wire.OrNull(s.task)}, {"OS-EXT-STS:vm_state", s.state}, {"OS-EXT-STS:power_state", powerStates[s.state]},

@@ -1,6 +1,12 @@
 // Package quotas holds the quota of each project. The services count how much of it is used.
 package quotas
 
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
 // None is the quota that allows no resource of a kind.
 const None = -1
 
@@ -33,8 +39,25 @@ func Shown(quota int) int {
 // Beyond reports whether the wanted amount exceeds the quota.
 func Beyond(quota, wanted int) bool { return Shown(quota) >= 0 && wanted > Shown(quota) }
 
+// Over is a resource whose limit a request exceeds. Limit is in the form of a field of Quota.
+type Over struct {
+	Resource          string
+	Limit, Used, More int
+}
+
+// OverLimit returns the error text of Nova with unified limits. An empty project is one that Nova does not name.
+func OverLimit(project string, all ...Over) string {
+	texts := make([]string, len(all))
+	for i, o := range all {
+		texts[i] = fmt.Sprintf("Resource %s is over limit of %d due to current usage %d and delta %d", o.Resource, Shown(o.Limit), o.Used, o.More)
+	}
+	return fmt.Sprintf("Project %s is over a limit for [%s]", cmp.Or(project, "None"), strings.Join(texts, ", "))
+}
+
 // Quotas holds the quota of each project.
 type Quotas struct {
+	// Unified is true when Nova's limits are in Keystone (unified limits). Then the texts of its errors differ.
+	Unified bool
 	// all is the quota of projects without a quota of their own.
 	all Quota
 	own map[string]Quota

@@ -1,0 +1,101 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// page has the table between two marks.
+const page, begin, end = "../../../docs/openstack.md", "<!-- settings: written from machines/openstack/settings/keys.go -->\n", "<!-- end of settings -->"
+
+func TestTheTableOfSettingsInOpenstackMd(t *testing.T) {
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	got, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no marks %q and %q", page, begin, end)
+	}
+	want := tables()
+	if *write {
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != want {
+		t.Error("the table differs from the code; run: go test ./machines/openstack/settings -args -write")
+	}
+}
+
+// tables returns the tables of settings. Keys about which they say the same are one row.
+func tables() string {
+	var b strings.Builder
+	b.WriteString("\n| key | other names | in `auth` | field | what drover does |\n|---|---|---|---|---|\n")
+	for i := 0; i < len(Keys); i++ {
+		k, names := Keys[i], []string{Keys[i].Name}
+		for k.Effect != Carried && i+1 < len(Keys) && Keys[i+1].Says == k.Says {
+			i++
+			names = append(names, Keys[i].Name)
+		}
+		in := ""
+		if k.ways != "" {
+			in = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(names...), code(k.Aliases...), in, code(k.Field), effect(k.Effect)+k.Says)
+	}
+	b.WriteString("\n| setting of one service | other names | what drover does |\n|---|---|---|\n")
+	for _, s := range Suffixes {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code("…_"+s.Name), code(s.Aliases...), effect(s.Effect)+s.Says)
+	}
+	b.WriteString("\n| variable | what drover takes from it |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(Selectors)) {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(name), Selectors[name])
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func effect(e Effect) string { return map[Effect]string{Named: "named: ", Refused: "refused: "}[e] }
+
+func code(names ...string) string {
+	var all []string
+	for _, name := range names {
+		if name != "" {
+			all = append(all, "`"+name+"`")
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestEveryFieldOfAProviderSpecAboutCredentialsHasAPlaceInTheCredentials(t *testing.T) {
+	places := Texts(&client.Credentials{})
+	for _, field := range Fields() {
+		if places[field] == nil && field != "tenantName" && field != "tenantID" {
+			t.Errorf("%s has no place", field)
+		}
+		if FieldOf(field) == "" {
+			t.Errorf("%s is not a key of a Secret", field)
+		}
+	}
+}
+
+func TestTheKeysOfASecretAreFieldsSettingsAndVariables(t *testing.T) {
+	for key, want := range map[string]string{
+		"authURL": "identityEndpoint", "OS_AUTH_URL": "identityEndpoint", "auth_url": "identityEndpoint", "username": "username",
+		"OS_USER_NAME": "username", "OS_TENANT_NAME": "projectName", "tenant-id": "projectID", "OS_DOMAIN_NAME": "domainName", "userData": "", "password": "password",
+		"application_credential_secret": "applicationCredentialSecret", "OS_REGION_NAME": "region", "OS_AUTH_TOKEN": "tokenId",
+	} {
+		t.Run(fmt.Sprintf("the key %s is the field %q", key, want), func(t *testing.T) {
+			if got := FieldOf(key); got != want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

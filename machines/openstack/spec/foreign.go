@@ -1,0 +1,83 @@
+package spec
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Name is the cloudProvider of the provider specs of this package.
+const Name = "openstack"
+
+// comingFrom is the page that maps the fields of other programs' documents to drover's.
+const comingFrom = "docs/coming-from.md"
+
+// foreignDocuments are the API groups of other programs' provider specs, each with the owner of its documents. machine-controller's
+// documents have no apiVersion.
+var foreignDocuments = map[string]string{
+	"infrastructure.cluster.x-k8s.io":              "Cluster API's provider for OpenStack",
+	"openstackproviderconfig.k8s.io":               "Cluster API's provider for OpenStack (v1alpha1)",
+	"openstackproviderconfig.openshift.io":         "OpenShift",
+	"machine.openshift.io":                         "OpenShift",
+	"openstack.machine.gardener.cloud":             "Gardener",
+	"openstack.provider.extensions.gardener.cloud": "Gardener",
+}
+
+// foreign returns a message that says to which other program a document, or the cloudProviderSpec in it, belongs; empty when the document
+// has no apiVersion and kind.
+func foreign(raw []byte) string {
+	var d struct{ CloudProviderSpec json.RawMessage }
+	_ = json.Unmarshal(raw, &d) // a document that cannot be decoded is refused elsewhere
+	for _, document := range [][]byte{raw, d.CloudProviderSpec} {
+		version, kind := textOf(document, "apiVersion"), textOf(document, "kind")
+		if version == "" || kind == "" {
+			continue
+		}
+		group, _, _ := strings.Cut(version, "/")
+		return fmt.Sprintf("is a document of %s (apiVersion %.100s, kind %.100s), which drover cannot read; write a providerSpec of machine-controller's form: %s maps the fields",
+			cmp.Or(foreignDocuments[group], "another program"), version, kind, comingFrom)
+	}
+	return ""
+}
+
+// checkProvider returns an error when cloudProvider names another cloud than OpenStack, or when the document is another program's. It is
+// called before the keys of the document are read: otherwise the error would be about keys that drover does not know. A cloudProvider in
+// a source of higher precedence replaces that of the document; for example, a Machine has precedence over its MachineClass.
+//
+// In two cases checkProvider adds a warning instead. A Machine with an OpenStack server must still be deletable with all its resources.
+// And a Cluster object may belong to another program, and must not stop the Machines of its namespace. ignored reports whether the
+// document must be treated as empty.
+func (s *Sources) checkProvider(path string, raw []byte) (ignored bool, err error) {
+	own, isCluster := textOf(raw, "cloudProvider"), strings.HasPrefix(path, "Cluster ")
+	text := foreign(raw)
+	ignored = text != "" || isCluster && own != "" && own != Name
+	if provider := cmp.Or(s.Config.CloudProvider, own, Name); text == "" && provider != Name {
+		text = fmt.Sprintf("cloudProvider %s is not supported by drover; supported: %s", provider, strings.Join(s.reader.options.CloudProviders, ", "))
+	}
+	switch {
+	case text == "":
+	case isCluster:
+		s.note(path + ": " + text + "; the Cluster is ignored")
+	case s.object.HasServer:
+		s.note(path + ": " + text)
+	default:
+		return false, invalid(path, "%s", text)
+	}
+	return ignored, nil
+}
+
+// textOf returns the string value of a key of a JSON object, ignoring the key's case; empty when there is none.
+func textOf(raw []byte, name string) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return ""
+	}
+	for key, value := range all {
+		var text string
+		if strings.EqualFold(key, name) && json.Unmarshal(value, &text) == nil {
+			return text
+		}
+	}
+	return ""
+}
