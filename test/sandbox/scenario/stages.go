@@ -67,7 +67,6 @@ func scaleUp(ctx context.Context, d *Demo) (string, error) {
 		return "", err
 	}
 	first := newFirstJoin(before.nodes)
-	all := d.running(largest)
 	err = d.until(ctx, func(ctx context.Context) (string, error) {
 		pods, err := d.pods(ctx)
 		if err != nil {
@@ -78,7 +77,8 @@ func scaleUp(ctx context.Context, d *Demo) (string, error) {
 			return "", err
 		}
 		first.look(pods, m.nodes, time.Now())
-		return all(ctx)
+		// The pods that were just looked at, not a later list: the nodes may all join between two lists.
+		return allRun(pods, largest), nil
 	})
 	if err != nil {
 		return "", err

@@ -73,17 +73,22 @@ func (d *Demo) running(want int) check {
 		if err != nil {
 			return "", err
 		}
-		running := 0
-		for i := range pods {
-			if pods[i].Status.Phase == corev1.PodRunning && pods[i].DeletionTimestamp == nil {
-				running++
-			}
-		}
-		if running != want || len(pods) != want {
-			return fmt.Sprintf("%d pods to run: now %d of %d", want, running, len(pods)), nil
-		}
-		return "", nil
+		return allRun(pods, want), nil
 	}
+}
+
+// allRun returns what is missing until exactly the wanted number of pods exist and all of them run, or "".
+func allRun(pods []corev1.Pod, want int) string {
+	running := 0
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodRunning && pods[i].DeletionTimestamp == nil {
+			running++
+		}
+	}
+	if running != want || len(pods) != want {
+		return fmt.Sprintf("%d pods to run: now %d of %d", want, running, len(pods))
+	}
+	return ""
 }
 
 // firstJoin watches the unschedulable pods until one of them is bound to a usable node that is newer than the pods. It
