@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/handover"
 	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/machine"
@@ -71,6 +72,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	refusals := handover.NewRefusals()
 	around.cluster = rest.CopyConfig(around.cluster)
 	around.cluster.Wrap(refusals.Watch)
+	around.cluster.Wrap(drain.AnswerAtOnce)
 	w, id, err := connect(ctx, o, around)
 	if err != nil {
 		return err

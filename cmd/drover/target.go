@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/machines/drain"
 )
 
 const (
@@ -80,6 +82,7 @@ func addTarget(mgr manager.Manager, o *options, w *observer) (cluster.Cluster, e
 		return nil, err
 	}
 	w.refuseWrites(config)
+	config.Wrap(drain.AnswerAtOnce)
 	target, err := newTarget(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the clients of the target cluster: %w", err)

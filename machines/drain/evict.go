@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience limits how long drover waits for the answer to one eviction.
-const patience = 5 * time.Second
+// patience limits how long drover waits for the answer to one eviction. A webhook for evictions may take 30 s, the longest timeout that
+// Kubernetes allows it (F-144).
+const patience = 31 * time.Second
 
 // noAnswer is the reason shown for a pod whose eviction was not answered. It is constant, because the text of a transport error
 // differs from one eviction request to the next, and each new text would cause a write of the condition that shows it.
@@ -45,8 +47,6 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (Ans
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	// The time is limited because client-go itself repeats a request that was answered with Retry-After, and waits as long as the answer
-	// demands. The API server sends such an answer, for example, when the disruption budget was just changed.
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
@@ -54,7 +54,7 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (Ans
 	case err == nil:
 		return Answer{}, nil
 	case !isStatus(err) && errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		return Answer{Reason: fmt.Sprintf("the API server did not decide on the eviction within %s: it still processes the pod's disruption budget, or waits for a webhook", patience)}, nil
+		return Answer{Reason: fmt.Sprintf("the API server did not decide on the eviction within %s: a webhook for evictions may be slow, see kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations", patience)}, nil
 	case !isStatus(err):
 		return Answer{Reason: noAnswer}, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && d.gone(ctx, pod):
@@ -63,6 +63,21 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (Ans
 		return Answer{Reason: reasonOf(err) + d.neverAllowed(ctx, pod), Budget: true}, nil
 	}
 	return Answer{Reason: reasonOf(err)}, nil
+}
+
+// AnswerAtOnce wraps the transport of a cluster's clients, so that a refused eviction returns at once. Without it client-go repeats a request
+// whose answer has the header Retry-After, as that of a disruption budget may have, up to ten times, and waits as long as each answer
+// demands. The drain repeats refused evictions itself.
+func AnswerAtOnce(next http.RoundTripper) http.RoundTripper { return answerAtOnce{next} }
+
+type answerAtOnce struct{ next http.RoundTripper }
+
+func (t answerAtOnce) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := t.next.RoundTrip(request)
+	if err == nil && strings.HasSuffix(request.URL.Path, "/eviction") {
+		answer.Header.Del("Retry-After")
+	}
+	return answer, err
 }
 
 // isStatus reports whether an error is an answer of the API server.

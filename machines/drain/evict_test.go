@@ -2,13 +2,18 @@ package drain
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 )
 
 func TestADisruptionBudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
@@ -45,17 +50,69 @@ func TestADisruptionBudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 	}
 }
 
-func TestADrainRoundEndsSoonDespiteALongRetryAfterHeader(t *testing.T) {
+func TestHowLongAnEvictionMayTake(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes   time.Duration
+		granted bool
+	}{
+		"an eviction whose webhook needs the longest time that Kubernetes allows is granted (F-144)": {30 * time.Second, true},
+		"an eviction that is never answered ends, and its message names the webhooks (F-144)":        {time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				node := newTestNode(t, plain("p"))
+				node.answer = func(ctx context.Context, _ string) error {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(c.takes):
+						return nil
+					}
+				}
+				began := time.Now()
+				r, err := node.drainer().Round(t.Context(), Order{Node: "n"}, noon)
+				if err != nil || r.Done || time.Since(began) > patience {
+					t.Errorf("Round() = %+v, %v, after %v", r, err, time.Since(began))
+				}
+				if c.granted != (len(r.Blocked) == 0) || !c.granted && !strings.Contains(r.Blocked[0].Reason, "validatingwebhookconfigurations") {
+					t.Errorf("blocked: %+v", r.Blocked)
+				}
+			})
+		})
+	}
+}
+
+// roundTrip is a transport made of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestOnlyRefusedEvictionsAreAnsweredAtOnceDespiteTheHeaderRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := newTestNode(t, plain("p"))
-		node.answer = func(ctx context.Context, _ string) error { // no answer before the timeout, as when client-go waits because of Retry-After
-			<-ctx.Done()
-			return ctx.Err()
+		asked := 0
+		config := &rest.Config{
+			Host: "https://api.example", APIPath: "/api",
+			ContentConfig: rest.ContentConfig{GroupVersion: &corev1.SchemeGroupVersion, NegotiatedSerializer: scheme.Codecs},
+			Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				asked++
+				return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"10"}}, Body: http.NoBody}, nil
+			}),
+		}
+		config.Wrap(AnswerAtOnce)
+		c, err := rest.RESTClientFor(config)
+		if err != nil {
+			t.Fatal(err)
 		}
 		began := time.Now()
-		r, err := node.drainer().Round(t.Context(), Order{Node: "n"}, noon)
-		if err != nil || len(r.Blocked) != 1 || r.Done || time.Since(began) > patience {
-			t.Errorf("Round() = %+v, %v, after %v", r, err, time.Since(began))
+		for resource, repeated := range map[string]bool{"eviction": false, "status": true} {
+			asked = 0
+			err := c.Post().Namespace("ns").Resource("pods").Name("p").SubResource(resource).Do(t.Context()).Error()
+			if !apierrors.IsTooManyRequests(err) || repeated != (asked > 1) {
+				t.Errorf("%s: asked %d times, got %v", resource, asked, err)
+			}
+		}
+		if waited := time.Since(began); waited != 100*time.Second {
+			t.Errorf("waited %s, want ten waits of 10 s for the status alone", waited)
 		}
 	})
 }
