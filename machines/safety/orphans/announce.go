@@ -58,16 +58,31 @@ func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, me
 	}
 }
 
-// record records one Event and writes one log line about an orphan. For a Node, the Event is about that Node. Other orphans
-// are not Kubernetes objects, so their Events are about the ConfigMap with the cluster ID.
+// mostEvents is how many Events about single orphans one round records (F-144).
+const mostEvents = 20
+
+// record writes one log line about an orphan, and records one Event unless the round has recorded mostEvents. For a Node, the
+// Event is about that Node. Other orphans are not Kubernetes objects, so their Events are about the ConfigMap with the cluster ID.
 func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
+	if c.recorded++; c.recorded > mostEvents {
+		return
+	}
 	if o.Kind == verdict.KindNode {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.Node.Name, UID: o.Node.UID}}
 		c.target.Eventf(node, nil, kind, reason, "Collect", "this Node has no Machine: %s", message)
 		return
 	}
 	c.control.Eventf(c.configMap(), nil, kind, reason, "Collect", "%s: %s", describe(o), message)
+}
+
+// endRound records one Event for all reports of the round that have no Event of their own.
+func (c *Collector) endRound() {
+	if more := c.recorded - mostEvents; more > 0 {
+		c.control.Eventf(c.configMap(), nil, corev1.EventTypeNormal, "FurtherOrphans", "Collect",
+			"%d further reports about orphans are only in the log; the ConfigMap %s/%s lists up to %d orphans", more, c.Namespace, name, mostLines)
+	}
+	c.recorded = 0
 }
 
 // describe returns the name of an orphan for messages.

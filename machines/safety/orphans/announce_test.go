@@ -1,6 +1,8 @@
 package orphans
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +56,30 @@ func TestEventsAboutOrphansAreRepeatedOnlyForANewReason(t *testing.T) {
 				t.Errorf("made %d", got)
 			}
 		})
+	}
+}
+
+func TestARoundThatFindsManyOrphansRecordsFewEvents(t *testing.T) {
+	c, said := speaker(t)
+	c.Namespace = "drover"
+	v := verdict.Verdict{Judged: true}
+	for i := range 10_000 {
+		v.Orphans = append(v.Orphans, verdict.Orphan{Kind: "port", ID: strconv.Itoa(i), Why: "only reported"})
+	}
+	c.announce(t.Context(), &v)
+	c.endRound()
+	if got := len(said.Events); got != mostEvents+1 {
+		t.Fatalf("10 000 orphans cause %d Events, want %d and one for the others (F-144)", got, mostEvents)
+	}
+	var last string
+	for len(said.Events) > 0 {
+		last = <-said.Events
+	}
+	if !strings.Contains(last, "9980 further reports") || !strings.Contains(last, "drover/drover-orphans") {
+		t.Errorf("the last Event does not say how many more there are, and where: %s", last)
+	}
+	c.announce(t.Context(), &v)
+	if c.endRound(); len(said.Events) != 0 {
+		t.Errorf("the next round repeats %d Events", len(said.Events))
 	}
 }

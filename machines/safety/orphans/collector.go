@@ -73,6 +73,8 @@ type Collector struct {
 	draining []*verdict.Orphan
 	// told holds the last report about each orphan and about the whole round, so that no report is repeated.
 	told map[string]string
+	// recorded is the number of reports about single orphans since the end of the last round.
+	recorded int
 }
 
 // New returns a Collector. It returns an error if the metrics cannot be registered.
@@ -204,6 +206,7 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 	}
 	c.announce(ctx, &decided)
 	c.act(ctx, &decided)
+	c.endRound()
 	if decided.Judged {
 		c.witness.keep(snapshot.Projects)
 	}
