@@ -130,7 +130,7 @@ func New(o Options) *Reconciler {
 	r := newObserving(o)
 	r.powerDecisions = steps.NewDecisions()
 	if o.Registry != nil {
-		o.Registry.MustRegister(r.powerDecisions)
+		o.Registry.MustRegister(r.powerDecisions, r.store.NotReady)
 	}
 	r.drains = drain.NewPool(drain.PoolOptions{
 		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},

@@ -3,6 +3,7 @@ package scope
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -32,6 +33,16 @@ type Options struct {
 	// Gone is called with the UID of each Machine that the Store forgets, because the Machine no longer exists or another
 	// Machine has its name. It must not call the Store. Default: nothing is called.
 	Gone func(types.UID)
+	// NotReady counts the Nodes that stopped being Ready. Default: that of [NewNotReady], unregistered.
+	NotReady prometheus.Counter
+}
+
+// NewNotReady returns the counter for [Options.NotReady].
+func NewNotReady() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "drover_machine_node_not_ready_total",
+		Help: "Changes of Nodes of Machines from Ready to not Ready. The Events NodeNotReady of a Machine count those of its Node.",
+	})
 }
 
 // Store opens a [Scope] for each reconcile, and remembers this process's writes of each Machine. A new process starts without
@@ -45,6 +56,9 @@ type Store struct {
 func NewStore(o Options) *Store {
 	if o.Gone == nil {
 		o.Gone = func(types.UID) {}
+	}
+	if o.NotReady == nil {
+		o.NotReady = NewNotReady()
 	}
 	return &Store{Options: o, memory: newMemory(o.Gone)}
 }

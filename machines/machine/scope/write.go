@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
@@ -73,6 +76,7 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 		memory.nothingWaits(s.Machine)
 		return nil
 	}
+	nodeFailed := s.nodeFailed()
 	changedError := !equality.Semantic.DeepEqual(s.Base.Status.ErrorMessage, s.Machine.Status.ErrorMessage)
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
 	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
@@ -86,8 +90,20 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 		s.Warn(w.reason, w.message)
 	}
 	s.warnings = nil
+	if nodeFailed {
+		s.store.NotReady.Inc()
+		s.Warn(lifecycle.ReasonNodeNotReady, s.Machine.Condition(v1alpha1.ConditionReady).Message)
+	}
 	if changedError && s.Machine.Status.ErrorReason != nil {
 		s.Warn(*s.Machine.Status.ErrorReason, ptr.Deref(s.Machine.Status.ErrorMessage, ""))
 	}
 	return nil
+}
+
+// nodeFailed reports whether the Machine that is about to be written shows that its Node is no longer Ready, and the stored one that it was.
+// A Node that is Ready again before its health timeout each time is never replaced; Events and the metric count how often that happens
+// (F-144).
+func (s *Scope) nodeFailed() bool {
+	now := s.Machine.Condition(v1alpha1.ConditionReady)
+	return now.Reason == lifecycle.ReasonNodeNotReady && s.Base.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue
 }

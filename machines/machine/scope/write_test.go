@@ -2,12 +2,16 @@ package scope
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
 func TestWhenChangesOfAMachineAreWritten(t *testing.T) {
@@ -72,5 +76,28 @@ func TestAnEventAboutAChangeIsRecordedOnceAfterTheChangeIsWritten(t *testing.T) 
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || len(h.events.Events) != 1 {
 			t.Fatalf("error %v, %d Events; want one with the first write", err, len(h.events.Events))
 		}
+	}
+}
+
+func TestEachTimeANodeStopsBeingReadyIsCountedOnce(t *testing.T) {
+	h := newHarness(t)
+	for range 3 {
+		for _, c := range []v1alpha1.MachineCondition{
+			{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, Reason: lifecycle.ReasonNodeReady},
+			{Type: v1alpha1.ConditionReady, Status: corev1.ConditionFalse, Reason: lifecycle.ReasonNodeNotReady, Message: "KubeletNotReady: PLEG"},
+			{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: lifecycle.ReasonNodeNotReady, Message: "NodeStatusUnknown"},
+		} {
+			s := h.open()
+			s.Machine.Status.Conditions = []v1alpha1.MachineCondition{c}
+			if err := s.WriteAhead(t.Context(), BeforeChangingNode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := testutil.ToFloat64(h.store.NotReady); got != 3 || len(h.events.Events) != 3 {
+		t.Fatalf("the metric shows %v changes, and there are %d Events; want 3 of each (F-144)", got, len(h.events.Events))
+	}
+	if got := <-h.events.Events; !strings.Contains(got, "Warning NodeNotReady KubeletNotReady: PLEG") {
+		t.Errorf("the Event is %q", got)
 	}
 }
