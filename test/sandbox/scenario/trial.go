@@ -32,6 +32,8 @@ const (
 	Priced Setting = "price expander"
 	// SlowCloud has a cloud-controller-manager that checks for new Nodes every 10 s.
 	SlowCloud Setting = "slow cloud-controller-manager"
+	// Accelerated has a node label that tells the type of GPU.
+	Accelerated Setting = "GPU label"
 	// Guarded starts drover with the guard against restarts of the autoscaler.
 	Guarded Setting = "restart guard"
 	// Healing has short times for health checks and orphans, and an autoscaler that leaves Nodes that are not Ready to
@@ -43,6 +45,8 @@ const (
 	// silent is the group whose servers never join.
 	silent     = "silent"
 	pricesName = "prices"
+	// gpuLabel is the value of --gpu-label.
+	gpuLabel = "accelerator"
 )
 
 // Apply applies a setting to a sandbox's options.
@@ -58,6 +62,8 @@ func (s Setting) Apply(o *sandbox.Options) {
 		o.Scaling.PriceExpander = true
 		o.AutoscalerFlags = append(o.AutoscalerFlags, "--expander=price")
 		o.DroverFlags = append(o.DroverFlags, "--prices-configmap="+pricesName)
+	case Accelerated:
+		o.DroverFlags = append(o.DroverFlags, "--gpu-label="+gpuLabel)
 	case Guarded:
 		o.DroverFlags = append(o.DroverFlags, "--restart-guard=2m")
 	case Healing:
@@ -80,11 +86,13 @@ func Trials() []Trial {
 		{"kubectl scale and a changed template while the autoscaler scales", Plain, limit, changedMeanwhile},
 		{"from zero, by labels and a taint", Plain, limit, fromZero},
 		{"groups that differ in their zone alone grow evenly", Plain, limit, evenly},
+		{"groups with nodes that differ in their zone alone grow evenly", Plain, 4 * time.Minute, evenlyWithNodes},
 		{"the empty node goes, and no other", Plain, limit, exactNode},
 		{"the cloud-controller-manager dies in a rollout: it stands still, and ends later", Plain, limit, initializerDies},
 		{"nodes that are initialized late are ordered once", SlowCloud, limit, initializedLate},
 		{"nodes of a group with options that are initialized late are ordered once", SlowCloud, limit, initializedLateWithOptions},
 		{"the cheaper group grows, though it wastes more", Priced, limit, cheaper},
+		{"a node with the GPU label leaves, held by a budget: another group grows and shrinks", Accelerated, limit, gpuNodeLeaves},
 		{"the autoscaler is killed in the middle of a scale-up, with a guard", Guarded, limit, autoscalerKilledGuarded},
 		{"a node dies: it is replaced, and its pod runs again", Healing, limit, nodeDies},
 		{"a host dies: its nodes are replaced together", Healing, limit, hostDies},
