@@ -298,7 +298,7 @@ func evenlyWithNodes(ctx context.Context, d *Demo) (string, error) {
 // gpuNodeLeaves deletes the Machine of a node that has the GPU label and no GPU, while a budget keeps its pod there. In
 // the meantime pods of another group must get nodes, and these nodes must go when the pods are gone (F-125).
 func gpuNodeLeaves(ctx context.Context, d *Demo) (string, error) {
-	gpus := group{name: "gpus", least: 1, size: 1, at: 2, labels: map[string]string{"trial": "gpus", gpuLabel: "none-yet"}}
+	gpus := group{name: "gpus", least: 1, size: 1, at: 1, labels: map[string]string{"trial": "gpus", gpuLabel: "none-yet"}}
 	common := group{name: "common", at: 3, labels: both("common")}
 	for _, g := range []group{gpus, common} {
 		if err := d.make(ctx, g); err != nil {
