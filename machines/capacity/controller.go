@@ -187,6 +187,10 @@ func judge(s *subject, t resolved, failure *fault.Error) verdict {
 			v.warning = reasonImplausible
 			v.condition.Message += "; the node template leaves out these values: " + listed(t.refuted)
 		}
+		if t.Labels[corev1.LabelTopologyZone] == "" {
+			v.condition.Message += "; the node template has no zone, so the autoscaler does not add nodes for pods that need one: the spec names no " +
+				"availabilityZone, and neither the cloud nor the group's nodes have exactly one zone"
+		}
 		if len(t.unlike) > 0 {
 			v.condition.Message += "; the autoscaler may not find other groups similar to this one: " + listed(t.unlike)
 		}

@@ -303,6 +303,28 @@ func TestTheNodeTemplateIsKeptDuringACloudOutageUnlessTheMachineTemplateChanges(
 	})
 }
 
+func TestAGroupWhoseTemplateHasNoZoneSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		zone string
+		said bool
+	}{
+		"a group whose zone is not known says that pods which need a zone do not make it grow (F-127)": {"", true},
+		"a group with a zone says nothing about zones (F-127)":                                         {"dbl1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, in := ofDeployment(deployment()), shape()
+			in.Zone = c.zone
+			got, err := rules.template(s, in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := judge(s, got, nil); strings.Contains(v.condition.Message, "has no zone") != c.said || v.condition.Status != metav1.ConditionTrue || v.warning != "" {
+				t.Errorf("judge() = %+v", v)
+			}
+		})
+	}
+}
+
 func TestTheNodeTemplateForTheAutoscalerIsAlsoComputedForABareSet(t *testing.T) {
 	s := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bare"}}
 	s.Spec.Template = deployment().Spec.Template

@@ -17,45 +17,45 @@ import (
 // would get no server must not be shown as one that can grow. A cloud that is not ReadOnly creates the security group and the server
 // group that the creation would create. It works before Start is called; the first use of a name costs a call.
 func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
-	wanted, plan, region, err := c.resolve(ctx, namespace, t)
+	s, err := c.specs.Read(ctx, templateIn(namespace, t))
 	if err != nil {
 		return cloud.Shape{}, err
 	}
-	return shapeOf(wanted, plan, region, c.options.GPUTypes), nil
+	wanted, err := s.Spec()
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	with, err := s.Access()
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	conn, err := c.connect(ctx, with, nil)
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	scope, err := conn.session.Scope(ctx)
+	if err != nil {
+		return cloud.Shape{}, with.WithOrigin(err)
+	}
+	if err := with.Wanted.Check(scope); err != nil {
+		return cloud.Shape{}, err
+	}
+	plan, err := conn.catalog.Resolve(ctx, wanted)
+	if err != nil {
+		return cloud.Shape{}, with.WithOrigin(err)
+	}
+	shape := shapeOf(wanted, plan, scope.Region, c.options.GPUTypes)
+	if shape.Zone == "" {
+		// A cloud that does not list its zones creates servers nevertheless, so the template only lacks the zone then.
+		shape.Zone, _ = conn.catalog.OnlyZone(ctx)
+	}
+	return shape, nil
 }
 
 // Check returns the error with which [Cloud.Shape] fails.
 func (c *Cloud) Check(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) error {
 	_, err := c.Shape(ctx, namespace, t)
 	return err
-}
-
-// resolve returns the provider spec of a template, its plan, and the region.
-func (c *Cloud) resolve(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (wanted *spec.Spec, plan *catalog.Plan, region string, err error) {
-	s, err := c.specs.Read(ctx, templateIn(namespace, t))
-	if err != nil {
-		return nil, nil, "", err
-	}
-	if wanted, err = s.Spec(); err != nil {
-		return nil, nil, "", err
-	}
-	with, err := s.Access()
-	if err != nil {
-		return nil, nil, "", err
-	}
-	conn, err := c.connect(ctx, with, nil)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	scope, err := conn.session.Scope(ctx)
-	if err != nil {
-		return nil, nil, "", with.WithOrigin(err)
-	}
-	if err := with.Wanted.Check(scope); err != nil {
-		return nil, nil, "", err
-	}
-	plan, err = conn.catalog.Resolve(ctx, wanted)
-	return wanted, plan, scope.Region, with.WithOrigin(err)
 }
 
 // templateIn returns a template in the form that the reader of provider specs accepts.

@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -24,6 +26,44 @@ func TestShapeReturnsTheCPUMemoryDiskAndZoneOfATemplate(t *testing.T) {
 	}
 	if got := b.calls("GET /flavors/detail"); got != 1 {
 		t.Errorf("CAPI-15: %d lists of flavors", got)
+	}
+}
+
+func TestTheZoneOfATemplateThatNamesNone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	fields := seedFields()
+	delete(fields, "availabilityZone")
+	template := templateOf(newMachine(t, "a", fields))
+	zone := func() string {
+		t.Helper()
+		s, err := b.cloud.Shape(b.ctx, "kube-system", template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Zone
+	}
+	if got := zone(); got != "" {
+		t.Errorf("the zone is %q in a cloud with two zones (F-127)", got)
+	}
+	for _, h := range b.sim.Hosts() {
+		h.Zone = "nova"
+		b.sim.SetHost(h)
+	}
+	b.sim.ForgetCalls()
+	b.clock.Step(11 * time.Minute)
+	for range 3 {
+		if got := zone(); got != "nova" {
+			t.Errorf("the zone is %q, want that of the cloud, which has only one (F-127)", got)
+		}
+	}
+	if got := b.calls("GET /os-availability-zone"); got != 1 {
+		t.Errorf("%d lists of zones, want 1 (CAPI-15)", got)
+	}
+	b.sim.Inject(sim.Fault{Call: "GET /os-availability-zone", Status: http.StatusForbidden})
+	b.clock.Step(11 * time.Minute)
+	if got := zone(); got != "" {
+		t.Errorf("the zone is %q although the cloud does not list its zones (F-127)", got)
 	}
 }
 

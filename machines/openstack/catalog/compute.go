@@ -42,9 +42,7 @@ func (c *Catalog) keyPair(ctx context.Context, name string) error {
 // hosts may come back.
 func (c *Catalog) zone(ctx context.Context, name string) error {
 	_, err := lookup(c.cache, "zone "+name, func() (zone, error) {
-		all, err := client.List[zone](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Compute, Doing: "listing availability zones"}, Path: "os-availability-zone", Field: "availabilityZoneInfo",
-		})
+		all, err := c.zones(ctx)
 		if err != nil {
 			return zone{}, err
 		}
@@ -58,4 +56,22 @@ func (c *Catalog) zone(ctx context.Context, name string) error {
 		return zone{}, fault.New(fault.Invalid, fault.CodeZoneNotFound, "availability zone %q is unknown; the cloud has: %s", name, strings.Join(names, ", "))
 	})
 	return err
+}
+
+// OnlyZone returns the name of the cloud's availability zone if the cloud has only one: a server whose spec names no zone is created there.
+// It returns "" if the cloud has several.
+func (c *Catalog) OnlyZone(ctx context.Context) (string, error) {
+	return lookup(c.cache, "only zone", func() (string, error) {
+		all, err := c.zones(ctx)
+		if err != nil || len(all) != 1 {
+			return "", err
+		}
+		return all[0].Name, nil
+	})
+}
+
+func (c *Catalog) zones(ctx context.Context) ([]zone, error) {
+	return client.List[zone](ctx, c.session, client.Listing{
+		Call: client.Call{Service: client.Compute, Doing: "listing availability zones"}, Path: "os-availability-zone", Field: "availabilityZoneInfo",
+	})
 }
