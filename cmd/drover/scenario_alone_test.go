@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -15,15 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/kube"
 )
 
 // freePort returns an address on loopback on which no process listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := kube.FreeAddress()
 	must(t, err)
-	defer func() { must(t, l.Close()) }()
-	return l.Addr().String()
+	return address
 }
 
 // status returns the HTTP status of one of drover's pages; 0 when there is no answer.

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,12 +110,11 @@ func (p *plant) start() *exec.Cmd {
 // freeAddress returns an address on which no process listens yet.
 func freeAddress(b *testing.B) string {
 	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := kube.FreeAddress()
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return address
 }
 
 // await checks so() every half second until it is true. After five minutes it ends the benchmark with drover's last log lines.

@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -68,12 +67,11 @@ func newPod(t *testing.T, on *kube.Cluster, namespace, deployment string) *pod {
 // free returns an address on loopback with a port that no process listens on.
 func (p *pod) free() string {
 	p.Helper()
-	l, err := new(net.ListenConfig).Listen(p.Context(), "tcp", "127.0.0.1:0")
+	address, err := kube.FreeAddress()
 	if err != nil {
 		p.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return address
 }
 
 func (p *pod) folder(volume string) string { return filepath.Join(p.dir, "volumes", volume) }

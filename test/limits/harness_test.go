@@ -20,6 +20,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/sandbox"
 	"github.com/drover-project/drover/test/sandbox/scenario"
@@ -72,10 +73,9 @@ func newWorld(t *testing.T) *world {
 // freePort returns an address on loopback on which no process listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := kube.FreeAddress()
 	must(t, err)
-	defer func() { must(t, l.Close()) }()
-	return l.Addr().String()
+	return address
 }
 
 // check fails the test unless drover runs, answers its probes as fast as a kubelet wants, and answers the autoscaler.

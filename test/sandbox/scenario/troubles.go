@@ -299,11 +299,15 @@ func evenlyWithNodes(ctx context.Context, d *Demo) (string, error) {
 // the meantime pods of another group must get nodes, and these nodes must go when the pods are gone (F-125).
 func gpuNodeLeaves(ctx context.Context, d *Demo) (string, error) {
 	gpus := group{name: "gpus", least: 1, size: 1, at: 1, labels: map[string]string{"trial": "gpus", gpuLabel: "none-yet"}}
-	common := group{name: "common", at: 3, labels: both("common")}
+	// A node of another group keeps the budget in force: without any other node a drain does not wait for budgets.
+	common := group{name: "common", least: 1, size: 1, at: 3, labels: both("common")}
 	for _, g := range []group{gpus, common} {
 		if err := d.make(ctx, g); err != nil {
 			return "", err
 		}
+	}
+	if err := d.until(ctx, d.are(sizes{gpus.name: 1, common.name: 1})); err != nil {
+		return "", err
 	}
 	kept := load{name: "kept", pods: 1, cpu: onePerNode, on: gpus.labels}
 	if err := d.put(ctx, kept); err != nil {
@@ -333,7 +337,7 @@ func gpuNodeLeaves(ctx context.Context, d *Demo) (string, error) {
 	if err := d.until(ctx, d.cordoned(node)); err != nil {
 		return "", err
 	}
-	l := load{name: common.name, pods: 2, cpu: onePerNode, on: common.labels}
+	l := load{name: common.name, pods: 3, cpu: onePerNode, on: common.labels}
 	if err := d.put(ctx, l); err != nil {
 		return "", err
 	}
@@ -344,13 +348,13 @@ func gpuNodeLeaves(ctx context.Context, d *Demo) (string, error) {
 	if err := d.put(ctx, l); err != nil {
 		return "", err
 	}
-	if err := d.until(ctx, d.empty(common.name)); err != nil {
+	if err := d.until(ctx, d.has(common.name, common.least)); err != nil {
 		return "", err
 	}
 	if _, there := d.Cloud.Server(leaves[0].ID); !there {
 		return "", fmt.Errorf("node %s left although a budget keeps its pod there: nothing is shown", node)
 	}
-	return "0 to 2 to 0 while the node with the GPU label leaves", nil
+	return "1 to 3 to 1 while the node with the GPU label leaves", nil
 }
 
 // cordoned returns a check that a node takes no more pods.
@@ -364,18 +368,18 @@ func (d *Demo) cordoned(name string) check {
 	}
 }
 
-// empty returns a check that a group has the size 0 and no Machines.
-func (d *Demo) empty(name string) check {
+// has returns a check that a group has exactly this size and as many Machines, whatever other groups have.
+func (d *Demo) has(name string, want int) check {
 	return func(ctx context.Context) (string, error) {
 		size, err := d.wanted(ctx)
 		if err != nil {
 			return "", err
 		}
 		machines, _, err := d.standing(ctx)
-		if err != nil || size[name]+machines[name] == 0 {
+		if err != nil || size[name] == want && machines[name] == want {
 			return "", err
 		}
-		return fmt.Sprintf("group %s to be empty: size %d, %d Machines", name, size[name], machines[name]), nil
+		return fmt.Sprintf("group %s to have %d Machines: size %d, %d Machines", name, want, size[name], machines[name]), nil
 	}
 }
 
