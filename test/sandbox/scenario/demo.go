@@ -71,14 +71,18 @@ type check func(ctx context.Context) (waitingFor string, err error)
 func (d *Demo) until(ctx context.Context, c check) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
+	missing := ""
 	for {
-		missing, err := c(ctx)
+		now, err := c(ctx)
 		switch {
 		case ctx.Err() != nil:
+			// The check was cut off, so what it missed before is shown.
 		case err != nil:
 			return err
-		case missing == "":
+		case now == "":
 			return nil
+		default:
+			missing = now
 		}
 		if err := d.Err(); err != nil {
 			return err
