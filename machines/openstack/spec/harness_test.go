@@ -14,9 +14,9 @@ func stack(t *testing.T, documents ...string) layers {
 	t.Helper()
 	ls := layers{note: func(string) {}}
 	for _, d := range documents {
-		fields, err := v1alpha1.Fields("doc", []byte(d), specFields, ignoredFields)
-		if err != nil {
-			t.Fatal(err)
+		fields, wrong := v1alpha1.Fields("doc", []byte(d), specFields, ignoredFields)
+		if len(wrong) > 0 {
+			t.Fatal(wrong)
 		}
 		ls.list = append(ls.list, documentLayer("doc", "", fields, func(*reference) (string, error) { return "", errUnreadable }))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -93,14 +94,14 @@ func (s *Sources) document(ctx context.Context, path, namespace string, document
 	if ignored {
 		raw = nil
 	}
-	config := accepted(s, path, raw, func(raw []byte) (*v1alpha1.ProviderConfig, error) { return v1alpha1.ParseProviderConfig(path, raw) })
+	config, wrong := v1alpha1.ParseProviderConfig(path, raw)
+	s.refuse(wrong)
 	fill(s.Config, config)
 	path += ".cloudProviderSpec"
 	raw = config.CloudProviderSpec.Raw
 	s.noteIgnored(path, raw)
-	fields := accepted(s, path, raw, func(raw []byte) (map[string]json.RawMessage, error) {
-		return v1alpha1.Fields(path, raw, specFields, ignoredFields)
-	})
+	fields, wrong := v1alpha1.Fields(path, raw, specFields, ignoredFields)
+	s.refuse(wrong)
 	s.layers = append(s.layers, documentLayer(path, namespace, fields, func(ref *reference) (string, error) { return s.objects.dereference(ctx, ref) }))
 	return nil
 }
@@ -127,47 +128,20 @@ func (s *Sources) noteIgnored(path string, raw []byte) {
 	}
 }
 
-// accepted returns what parse makes of a document without the fields that it refuses. When reading is lenient, there is a warning for each
-// such field, and otherwise an error, which [Sources.Spec] returns together with all others. A document that is not a JSON object is
-// like an empty one, and recorded in Unreadable.
-func accepted[T any](s *Sources, path string, raw []byte, parse func(raw []byte) (T, error)) T {
-	got, err := parse(raw)
-	if err == nil {
-		return got
-	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
-		refused := invalid(path, "not a JSON object")
-		if s.Unreadable == nil && s.object.Lenient {
+// refuse records the errors about the fields of a document, which [Sources.Spec] returns together with all others. When reading is lenient,
+// each is a warning instead, and a document that is not a JSON object is recorded in Unreadable.
+func (s *Sources) refuse(wrong []error) {
+	for _, err := range wrong {
+		refused := fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
+		if !s.object.Lenient {
+			s.refused = append(s.refused, refused)
+			continue
+		}
+		s.note(err.Error())
+		if s.Unreadable == nil && errors.Is(err, v1alpha1.ErrNotAnObject) {
 			s.Unreadable = refused
 		}
-		s.refuse(refused)
 	}
-	kept := map[string]json.RawMessage{}
-	got, _ = parse(nil)
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		kept[key] = all[key]
-		document, err := json.Marshal(kept)
-		if err == nil {
-			var more T
-			if more, err = parse(document); err == nil {
-				got = more
-				continue
-			}
-		}
-		delete(kept, key)
-		s.refuse(err)
-	}
-	return got
-}
-
-// refuse records an error about a document. When reading is lenient, it records a warning instead.
-func (s *Sources) refuse(err error) {
-	if s.object.Lenient {
-		s.note(err.Error())
-		return
-	}
-	s.refused = append(s.refused, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err))
 }
 
 // fill sets each empty field of high to its value in low.
