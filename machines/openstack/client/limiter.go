@@ -102,7 +102,7 @@ type request struct {
 // with the time after which to retry. The error's code is RateLimited while the endpoint is paused, and WaitingForTurn while the
 // request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's position in the queue and
 // wakes the Machine later. For any other caller, acquire first waits up to 2 s (patience).
-func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
+func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by Caller) (*request, error) {
 	e.mu.Lock()
 	now := e.clock.Now()
 	if left := e.rate.Paused(now); left > 0 {
@@ -110,7 +110,7 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 		return nil, e.resting(left)
 	}
 	q := e.queue(kind)
-	if by.machine.UID != "" {
+	if by.UID != "" {
 		r := e.arrive(q, by, now)
 		e.mu.Unlock()
 		if r == nil {
@@ -118,8 +118,8 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 		}
 		return e.untilTurn(ctx, q, r)
 	}
-	w := &waiter{caller: by, ready: make(chan struct{})}
-	q.line.Push(by.group, w)
+	w := &waiter{Caller: by, ready: make(chan struct{})}
+	q.line.Push(by.Group, w)
 	e.fill(q, now)
 	e.mu.Unlock()
 	r, err := e.await(ctx, q, w)
@@ -143,7 +143,7 @@ func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*requ
 	switch {
 	case w.request != nil:
 		return w.request, nil
-	case q.line.Remove(w.group, w):
+	case q.line.Remove(w.Group, w):
 		return nil, e.waiting(patience)
 	}
 	return nil, e.resting(e.rate.Paused(e.clock.Now()))

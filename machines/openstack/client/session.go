@@ -256,7 +256,7 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	defer cancel()
 	api, err := s.client(ctx, c, endpoint)
 	if err == nil {
-		err = fn(withMachine(ctx, c.Machine), api)
+		err = fn(withCaller(ctx, c.By), api)
 	}
 	s.seeRefusal(err)
 	return s.explain(ctx, c, err)

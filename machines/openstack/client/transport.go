@@ -46,7 +46,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
 	endpoint.release(kind, turn, r)
-	t.metrics.count(s, req.Method, code, by.group, t.clock.Now())
+	t.metrics.count(s, req.Method, code, by.Group, t.clock.Now())
 	if err == nil {
 		err = bound(req, resp)
 	}
