@@ -18,44 +18,32 @@ type layer struct {
 	values map[string]value
 }
 
-// layers are the sources in order of precedence (Machine, class, Cluster, configured cloud), with all references resolved.
-type layers struct {
-	list []layer
-	// lenient is true for Machines that have, or had, a server. When aliases of a field disagree, the first one is then used, and
-	// credentials that cannot be read are skipped.
-	lenient bool
-	// note records a warning about a field that is accepted without effect, for the Warnings condition.
-	note func(text string)
-	// origin records the values that messages must not show.
-	origin provenance
-}
-
-// read returns the value of a field in one layer. It records its warnings, and what messages must not show of it.
-func (ls layers) read(i int, field string) value {
-	v := ls.list[i].values[field]
+// value returns the value of a field in one layer. It records its warnings, and what messages must not show of it.
+func (s *Sources) value(i int, field string) value {
+	v := s.layers[i].values[field]
 	for _, key := range v.unknown {
-		ls.note(ls.list[i].where(field) + "." + key + ": unknown field, which has no effect; remove it")
+		s.note(s.layers[i].where(field) + "." + key + ": unknown field, which has no effect; remove it")
 	}
 	for _, t := range v.texts {
-		ls.origin.add(field, t)
+		s.origin.add(field, t)
 	}
 	return v
 }
 
 // text returns the highest layer's value of a field with aliases. It returns an error for aliases that disagree within a layer.
-func (ls layers) text(names ...string) (found, error) {
-	for i := range ls.list {
-		if got, err := ls.textIn(i, names...); err != nil || got.given() {
+func (s *Sources) text(names ...string) (found, error) {
+	for i := range s.layers {
+		if got, err := s.textIn(i, names...); err != nil || got.given() {
 			return got, err
 		}
 	}
 	return found{from: -1, field: names[0]}, nil
 }
 
-func (ls layers) textIn(i int, names ...string) (found, error) {
+func (s *Sources) textIn(i int, names ...string) (found, error) {
 	got := found{from: -1}
 	for _, name := range names {
-		v := ls.read(i, name)
+		v := s.value(i, name)
 		switch {
 		case v.err != nil:
 			return found{from: -1, field: name}, v.err
@@ -64,11 +52,11 @@ func (ls layers) textIn(i int, names ...string) (found, error) {
 			got = v.texts[0]
 			got.from, got.field = i, name
 		case got.text == v.texts[0].text:
-		case ls.lenient, isProject(name):
+		case s.object.Lenient, isProject(name):
 			// machine-controller has an order for the names of a project, and ignores the later ones.
-			ls.note(ls.list[i].where(name) + ": is ignored, because it differs from " + got.field)
+			s.note(s.layers[i].where(name) + ": is ignored, because it differs from " + got.field)
 		default:
-			return got, invalid(ls.list[i].where(name), "%s conflicts with %s %s; the two fields have the same meaning: keep one of them",
+			return got, invalid(s.layers[i].where(name), "%s conflicts with %s %s; the two fields have the same meaning: keep one of them",
 				v.texts[0].shown(), got.field, got.shown())
 		}
 	}
@@ -76,9 +64,9 @@ func (ls layers) textIn(i int, names ...string) (found, error) {
 }
 
 // texts returns the highest layer's list of strings, and the index of that layer; -1 when no layer has the field.
-func (ls layers) texts(name string) (list []string, from int, err error) {
-	for i := range ls.list {
-		v := ls.read(i, name)
+func (s *Sources) texts(name string) (list []string, from int, err error) {
+	for i := range s.layers {
+		v := s.value(i, name)
 		for _, t := range v.texts {
 			list = append(list, t.text)
 		}

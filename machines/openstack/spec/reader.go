@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,31 +100,4 @@ func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// Spec returns the fields other than credentials.
-func (s *Sources) Spec() (*Spec, error) {
-	got, err := readSpec(s.stack(), s.reader.options.ReservedTags)
-	if err := Together(append(slices.Clone(s.refused), err)...); err != nil {
-		return nil, err
-	}
-	if got.ServerGroup == "" && s.reader.options.SharedServerGroup {
-		got.ServerGroup = SharedServerGroup
-	}
-	return got, nil
-}
-
-// Access returns the credentials. It returns an error of class Auth when they are missing or must not be sent to the endpoint.
-func (s *Sources) Access() (*Access, error) {
-	rules := credentialRules{configured: s.configured, trusted: s.reader.trusted, override: s.reader.options.IdentityOverride}
-	a, err := readCredentials(s.stack(), rules)
-	if err == nil && !strings.HasPrefix(a.Origin, s.object.Name) {
-		a.Origin = s.object.Name + ": " + a.Origin
-	}
-	return a, err
-}
-
-// stack returns the layers, highest first.
-func (s *Sources) stack() layers {
-	return layers{list: s.layers, lenient: s.object.Lenient, note: s.note}
 }

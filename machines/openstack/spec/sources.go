@@ -35,7 +35,10 @@ type Sources struct {
 	// configured holds the credentials of the configured cloud at the time of Read.
 	configured *client.Credentials
 	objects    objects
-	layers     []layer
+	// layers are in order of precedence (Machine, class, Cluster, configured cloud), with all references resolved.
+	layers []layer
+	// origin records the values that the messages of what is read last, the spec or the credentials, must not show.
+	origin provenance
 	// noted are the warnings that have been found so far, and refused the errors about fields of the documents.
 	noted   []string
 	refused []error
