@@ -97,7 +97,7 @@ func (w Identity) Check(scope *client.Scope) error {
 		is    []string
 	}{
 		{"user", w.user, []string{scope.User.Name, scope.User.ID}},
-		{"domain", w.domain, []string{scope.UserDomain.Name, scope.UserDomain.ID, scope.ProjectDomain.Name, scope.ProjectDomain.ID}},
+		{"domain", w.domain, []string{scope.User.Domain.Name, scope.User.Domain.ID, scope.ProjectDomain.Name, scope.ProjectDomain.ID}},
 		{"project", w.projectName, []string{scope.ProjectName, scope.ProjectID}},
 		{"project", w.projectID, []string{scope.ProjectID}},
 	} {
