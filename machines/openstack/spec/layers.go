@@ -63,18 +63,22 @@ func (s *Sources) textIn(i int, names ...string) (found, error) {
 	return got, nil
 }
 
-// texts returns the highest layer's list of strings, and the index of that layer; -1 when no layer has the field.
-func (s *Sources) texts(name string) (list []string, from int, err error) {
+// highest returns the value of a field in the highest layer that has it, and the index of that layer; -1 when no layer has the field.
+func (s *Sources) highest(name string) (value, int) {
 	for i := range s.layers {
-		v := s.value(i, name)
-		for _, t := range v.texts {
-			list = append(list, t.text)
-		}
-		if v.err != nil || len(list) > 0 {
-			return list, i, v.err
+		if v := s.value(i, name); v.err != nil || len(v.texts)+len(v.pairs) > 0 {
+			return v, i
 		}
 	}
-	return nil, -1, nil
+	return value{}, -1
+}
+
+// list returns the texts of a list.
+func (v value) list() (all []string) {
+	for _, t := range v.texts {
+		all = append(all, t.text)
+	}
+	return all
 }
 
 // invalid returns an error about a field or a document. where is its name.

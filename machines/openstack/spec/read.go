@@ -36,11 +36,10 @@ func (s *Sources) Spec() (*Spec, error) {
 	got.RootDiskVolumeType, got.KeyName, got.ComputeAPIVersion = text("rootDiskVolumeType").text, text("keyName").text, text("computeAPIVersion").text
 	group := text("serverGroupID", "serverGroup")
 	got.ServerGroup, got.ServerGroupField = group.text, group.field
-	var err error
-	got.SecurityGroups, _, err = s.texts("securityGroups")
-	errs = append(errs, err)
-	got.Networks, err = s.networks(text("network"))
-	errs = append(errs, err)
+	groups, _ := s.highest("securityGroups")
+	got.SecurityGroups, errs = groups.list(), append(errs, groups.err)
+	networks, err := s.networks(text("network"))
+	got.Networks, errs = networks, append(errs, err)
 	got.ConfigDrive, got.DisablePortSecurity = flag("configDrive"), flag("disablePortSecurity")
 	got.RootDiskSizeGB, _ = strconv.Atoi(text("rootDiskSizeGB").text)
 	errs = append(errs, got.readTags(s))
@@ -56,14 +55,14 @@ func (s *Sources) Spec() (*Spec, error) {
 
 // networks returns the networks. network and networks are one field: both are read from the highest layer that has either.
 func (s *Sources) networks(first found) (all []string, err error) {
-	more, from, err := s.texts("networks")
+	more, from := s.highest("networks")
 	if first.given() && (from < 0 || first.from <= from) {
 		all = append(all, first.text)
 	}
 	if from >= 0 && (!first.given() || from <= first.from) {
-		all = append(all, more...)
+		all = append(all, more.list()...)
 	}
-	return unique(all), err
+	return unique(all), more.err
 }
 
 // dropIdle clears each field that has no effect because of another field, and adds a warning.
@@ -81,33 +80,29 @@ func (s *Spec) dropIdle(from *Sources) {
 // readTags reads a map (server metadata) or a list. In a list, an item k=v is metadata, and any other item is a Nova tag. It
 // returns an error for a reserved key.
 func (s *Spec) readTags(from *Sources) error {
-	for i, l := range from.layers {
-		v := from.value(i, "tags")
-		if v.err != nil {
-			return v.err
-		}
-		s.Metadata = maps.Clone(v.pairs)
-		for _, tag := range v.texts {
-			key, val, pair := strings.Cut(tag.text, "=")
-			switch {
-			case !pair:
-				s.Tags = append(s.Tags, tag.text)
-			case s.Metadata == nil:
-				s.Metadata = map[string]string{key: val}
-			default:
-				s.Metadata[key] = val
-			}
-		}
-		for _, key := range from.reader.options.ReservedTags {
-			if _, taken := s.Metadata[key]; taken {
-				return invalid(l.where("tags"), "the key %s is reserved for drover; remove it", key)
-			}
-		}
-		if len(s.Metadata)+len(s.Tags) > 0 {
-			return s.checkTags(from.object.Lenient, l.where("tags"))
+	v, at := from.highest("tags")
+	if at < 0 || v.err != nil {
+		return v.err
+	}
+	where := from.layers[at].where("tags")
+	s.Metadata = maps.Clone(v.pairs)
+	for _, tag := range v.list() {
+		key, val, pair := strings.Cut(tag, "=")
+		switch {
+		case !pair:
+			s.Tags = append(s.Tags, tag)
+		case s.Metadata == nil:
+			s.Metadata = map[string]string{key: val}
+		default:
+			s.Metadata[key] = val
 		}
 	}
-	return nil
+	for _, key := range from.reader.options.ReservedTags {
+		if _, taken := s.Metadata[key]; taken {
+			return invalid(where, "the key %s is reserved for drover; remove it", key)
+		}
+	}
+	return s.checkTags(from.object.Lenient, where)
 }
 
 // Limits of a server's tags. Each list of the servers of a project repeats all of them. longestMetadata is Nova's limit, in characters,

@@ -3,7 +3,6 @@ package spec
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync/atomic"
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,22 +38,16 @@ type Options struct {
 
 // Reader reads provider specs.
 type Reader struct {
-	options Options
-	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
-	trusted    []string
+	options    Options
 	configured atomic.Pointer[client.Credentials]
 }
 
 // NewReader returns a Reader. It reads nothing yet.
 func NewReader(o Options) *Reader {
-	trusted := slices.Clone(o.AllowedNamespaces)
-	if o.OwnNamespace != "" {
-		trusted = append(trusted, o.OwnNamespace)
-	}
 	if len(o.CloudProviders) == 0 {
 		o.CloudProviders = []string{Name}
 	}
-	r := &Reader{options: o, trusted: trusted}
+	r := &Reader{options: o}
 	r.Configure(o.Configured)
 	return r
 }
@@ -93,8 +86,7 @@ type Object struct {
 // field or its reference: [Sources.Spec] and [Sources.Access] return those of the fields that they use.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(),
-		objects: objects{Options: &r.options, namespace: o.Namespace, known: map[reference]contents{}},
+		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(), known: map[reference]contents{},
 	}
 	if err := s.read(ctx); err != nil {
 		return nil, err

@@ -34,7 +34,8 @@ type Sources struct {
 	object Object
 	// configured holds the credentials of the configured cloud at the time of Read.
 	configured *client.Credentials
-	objects    objects
+	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
+	known map[reference]contents
 	// layers are in order of precedence (Machine, class, Cluster, configured cloud), with all references resolved.
 	layers []layer
 	// origin records the values that the messages of what is read last, the spec or the credentials, must not show.
@@ -105,7 +106,7 @@ func (s *Sources) document(ctx context.Context, path, namespace string, document
 	s.noteIgnored(path, raw)
 	fields, wrong := v1alpha1.Fields(path, raw, specFields, ignoredFields)
 	s.refuse(wrong)
-	s.layers = append(s.layers, documentLayer(path, namespace, fields, func(ref *reference) (string, error) { return s.objects.dereference(ctx, ref) }))
+	s.layers = append(s.layers, documentLayer(path, namespace, fields, func(ref *reference) (string, error) { return s.dereference(ctx, ref) }))
 	return nil
 }
 
@@ -159,9 +160,9 @@ func fill(high, low *v1alpha1.ProviderConfig) {
 
 // class adds the layers of a MachineClass: credentials of its Secrets, then its own document.
 func (s *Sources) class(ctx context.Context, name string, ref *v1alpha1.MachineClassRef) error {
-	namespace := cmp.Or(ref.Namespace, s.objects.namespace)
+	namespace := cmp.Or(ref.Namespace, s.object.Namespace)
 	class := &v1alpha1.MachineClass{}
-	if err := s.objects.get(ctx, "MachineClass", types.NamespacedName{Namespace: namespace, Name: ref.Name}, class); err != nil {
+	if err := s.get(ctx, "MachineClass", types.NamespacedName{Namespace: namespace, Name: ref.Name}, class); err != nil {
 		return about(name+": spec.providerSpec.valueFrom.machineClass", err)
 	}
 	path := fmt.Sprintf("MachineClass %s/%s", namespace, ref.Name)
@@ -184,7 +185,7 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secre
 		return nil
 	}
 	of := reference{Kind: secretKind, Namespace: cmp.Or(secret.Namespace, namespace), Name: secret.Name}
-	keys, err := s.objects.contents(ctx, of)
+	keys, err := s.contents(ctx, of)
 	if err != nil {
 		return about(path, err)
 	}
@@ -211,17 +212,17 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secre
 // cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the
 // namespace. Without a label it adds nothing when the namespace has several Clusters or none.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
-	if s.objects.Objects == nil {
+	if s.reader.options.Objects == nil {
 		return nil
 	}
 	all := &v1alpha1.ClusterList{}
 	if wanted := labels[v1alpha1.ClusterNameLabel]; wanted != "" {
 		all.Items = make([]v1alpha1.Cluster, 1)
-		key := types.NamespacedName{Namespace: s.objects.namespace, Name: wanted}
-		if err := s.objects.get(ctx, "Cluster", key, &all.Items[0]); err != nil {
+		key := types.NamespacedName{Namespace: s.object.Namespace, Name: wanted}
+		if err := s.get(ctx, "Cluster", key, &all.Items[0]); err != nil {
 			return about(fmt.Sprintf("%s: label %s", name, v1alpha1.ClusterNameLabel), err)
 		}
-	} else if err := s.objects.Objects.List(ctx, all, ctrlclient.InNamespace(s.objects.namespace), ctrlclient.Limit(2)); err != nil && !meta.IsNoMatchError(err) {
+	} else if err := s.reader.options.Objects.List(ctx, all, ctrlclient.InNamespace(s.object.Namespace), ctrlclient.Limit(2)); err != nil && !meta.IsNoMatchError(err) {
 		return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
 	}
 	if len(all.Items) != 1 {
