@@ -66,7 +66,7 @@ func configuredLayer(own client.Credentials) layer {
 	for field, plain := range settings.Texts(&own) {
 		values[field] = textValue(*plain, nil)
 	}
-	return layer{source: source, values: values, where: func(field string) string { return source + ": " + settings.NameOf(field) }}
+	return layer{source: source, values: values, where: func(field string) string { return source + ": " + cmp.Or(settings.NameOf(field), field) }}
 }
 
 // Object is a Machine or a template with a provider spec.
