@@ -113,7 +113,7 @@ func (f *fleet) through(e *endpoint, by Caller) time.Duration {
 			continue
 		}
 		e.serve()
-		f.release(posts, r, result{answered: true})
+		f.release(r, result{answered: true})
 		return time.Since(began)
 	}
 }
@@ -187,7 +187,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
-			time.AfterFunc(time.Second, func() { f.release(posts, first[0], result{answered: true}) })
+			time.AfterFunc(time.Second, func() { f.release(first[0], result{answered: true}) })
 			if _, err := f.ask(nobody); err != nil {
 				t.Error(err)
 			}
@@ -212,7 +212,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 			if _, err := f.acquire(ctx, posts, nobody); !fault.Is(err, fault.RateLimited) {
 				t.Errorf("got %v", err)
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			if _, err := f.ask(nobody); err != nil {
 				t.Error(err)
 			}
@@ -235,7 +235,7 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		synctest.Wait()
-		f.release(posts, first[0], result{answered: true, rest: 30 * time.Second})
+		f.release(first[0], result{answered: true, rest: 30 * time.Second})
 		for range cap(refused) {
 			if e := fault.Of(<-refused); e == nil || e.RetryAfter != 30*time.Second {
 				t.Errorf("CAPI-16: got %+v", e)

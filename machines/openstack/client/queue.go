@@ -158,7 +158,7 @@ func (e *endpointLimiter) fill(q *queue, now time.Time) {
 func (e *endpointLimiter) begin(q *queue, now time.Time) *request {
 	q.inFlight++
 	turn := e.rate.Reserve(now)
-	return &request{turn: turn, delayed: turn.After(now), inFlight: q.inFlight}
+	return &request{queue: q, turn: turn, delayed: turn.After(now), inFlight: q.inFlight}
 }
 
 // schedule sets the timer to the next time at which tick has something to do, for example at the end of a grace period or of a
@@ -255,11 +255,8 @@ func (q *queue) drop(w *waiter) {
 		return
 	}
 	delete(q.parked, w.UID)
-	if w.called() {
-		q.uncall(w)
-	} else {
-		q.line.Remove(w.Group, w)
-	}
+	q.uncall(w)
+	q.line.Remove(w.Group, w)
 	if len(q.parked) == 0 {
 		q.missed = 0
 	}

@@ -18,7 +18,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			time.Sleep(time.Second)
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			select {
 			case <-f.wakeups(late.Key):
 			default:
@@ -41,7 +41,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			if _, err := f.ask(b); !waits(err) {
 				t.Errorf("the second of the queue got %v", err)
 			}
@@ -59,7 +59,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 					t.Fatalf("got %v", err)
 				}
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			<-f.wakeups(slow.Key)
 			began := time.Now()
 			<-f.wakeups(next.Key)
@@ -72,7 +72,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			if _, err := f.ask(slow); !waits(err) {
 				t.Errorf("the late one got %v, and no place is free", err)
 			}
-			f.release(posts, first[1], result{answered: true})
+			f.release(first[1], result{answered: true})
 			if _, err := f.ask(slow); err != nil {
 				t.Errorf("the late one got %v, and is the first in the queue", err)
 			}
@@ -87,7 +87,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			}
 			_, _ = f.ask(last)
 			for _, r := range first {
-				f.release(posts, r, result{answered: true})
+				f.release(r, result{answered: true})
 			}
 			began := time.Now()
 			<-f.wakeups(last.Key)
@@ -110,7 +110,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			for _, by := range []Caller{member("g", "called"), member("g", "waiting"), next} {
 				_, _ = f.ask(by)
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			f.limits.forget("called")
 			f.limits.forget("waiting")
 			if _, err := f.ask(next); err != nil {

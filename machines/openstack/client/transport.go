@@ -35,7 +35,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if errors.As(err, &refusal) {
 		// The lease check or the read-only mode refused the request. It was not sent, so the limiter learns nothing about the
 		// endpoint.
-		endpoint.release(kind, turn, result{unsent: true})
+		endpoint.release(turn, result{unsent: true})
 		return nil, err
 	}
 	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
@@ -45,7 +45,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.answered = resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusGatewayTimeout
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
-	endpoint.release(kind, turn, r)
+	endpoint.release(turn, r)
 	t.metrics.count(s, req.Method, code, by.Group, t.clock.Now())
 	if err == nil {
 		err = bound(req, resp)
