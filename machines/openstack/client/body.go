@@ -28,7 +28,7 @@ type rest struct{ bytes, values int }
 
 type restKey struct{}
 
-// withRest returns a context for a request whose response is a page of the list of which this may still be read.
+// withRest returns a context for a request whose response is a page of a list.
 func withRest(ctx context.Context, of *rest) context.Context {
 	return context.WithValue(ctx, restKey{}, of)
 }

@@ -57,11 +57,7 @@ func (s *Sources) Access() (*Access, error) {
 			a.Wanted = r.ofConfigured(c)
 		}
 	}
-	// The operator trusts the Secrets of drover's own namespace and of the allowed ones, so that an endpoint in them need not be in the list
-	// of allowed endpoints.
-	of := &s.reader.options
-	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind &&
-		(endpoint.ref.Namespace == of.OwnNamespace || slices.Contains(of.AllowedNamespaces, endpoint.ref.Namespace))
+	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && s.reader.trusts(endpoint.ref.Namespace)
 	c.Shown = r.shownInstead()
 	return a, nil
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync/atomic"
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +51,12 @@ func NewReader(o Options) *Reader {
 	r := &Reader{options: o}
 	r.Configure(o.Configured)
 	return r
+}
+
+// trusts reports whether the operator trusts the Secrets of a namespace, so that an endpoint in them need not be in the list of allowed
+// endpoints: those of drover's own namespace and of the allowed ones.
+func (r *Reader) trusts(namespace string) bool {
+	return namespace == r.options.OwnNamespace || slices.Contains(r.options.AllowedNamespaces, namespace)
 }
 
 // Configure replaces the credentials of the configured cloud for all later calls of Read.
