@@ -112,12 +112,10 @@ type refusedKind struct {
 	requestKind
 }
 
-// refusedToken is the first token with which a kind of request was refused, and when that was. twice is true when a later token was refused
-// as well.
+// refusedToken is the first token with which a kind of request was refused, and when that was.
 type refusedToken struct {
 	token string
 	at    time.Time
-	twice bool
 }
 
 // RoundTrip sends a request. It returns an error of class Auth when a new token does not prevent a 401.
@@ -151,8 +149,7 @@ func (u *uncured) refusedTwice(kind refusedKind, token string, status int) bool 
 	r, known := u.refused[kind]
 	if !known {
 		r = refusedToken{token: token, at: now}
+		u.refused[kind] = r
 	}
-	r.twice = r.twice || r.token != token
-	u.refused[kind] = r
-	return r.twice
+	return r.token != token
 }

@@ -43,7 +43,7 @@ func (s *Sources) Access() (*Access, error) {
 		return nil, err
 	}
 	for _, a := range r.absent {
-		r.note(a.where + ": is treated as empty, because " + a.cause.Error())
+		r.note(r.layers[a.layer].where(a.field) + ": is treated as empty, because " + a.cause.Error())
 	}
 	a := &Access{Credentials: c, Origin: r.layers[secret.from].where(secret.field), endpoint: endpoint, endpointField: r.layers[endpoint.from].where("identityEndpoint")}
 	if !strings.HasPrefix(a.Origin, s.object.Name) {
@@ -93,9 +93,9 @@ type credentialReader struct {
 
 // absentField is a field that is treated as empty because it cannot be read.
 type absentField struct {
-	layer        int
-	field, where string
-	cause        error
+	layer int
+	field string
+	cause error
 }
 
 // text returns the value of the highest layer that has the field. Names whose value cannot be read count as empty, and then no lower
@@ -106,7 +106,7 @@ func (r *credentialReader) text(names ...string) (found, error) {
 		readable := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			cause, tolerable := r.tolerable(l.values[name].err)
 			if tolerable {
-				r.absent = append(r.absent, absentField{layer: i, field: name, where: l.where(name), cause: cause})
+				r.absent = append(r.absent, absentField{layer: i, field: name, cause: cause})
 			}
 			return tolerable
 		})
