@@ -123,11 +123,11 @@ func (in *Input) osSpec(into map[string]any) error {
 	if raw := in.Provider.OperatingSystemSpec.Raw; len(raw) > 0 && json.Unmarshal(raw, &all) != nil {
 		return problem("operatingSystemSpec is not a JSON object")
 	}
-	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, slices.Collect(maps.Keys(all)))
-	if err != nil {
-		return problem("%v", err)
-	}
+	fields, wrong := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, slices.Collect(maps.Keys(all)))
 	var problems []error
+	for _, err := range wrong {
+		problems = append(problems, problem("%v", err))
+	}
 	for _, name := range known {
 		if raw, given := fields[name]; given {
 			if err := json.Unmarshal(raw, into[name]); err != nil {

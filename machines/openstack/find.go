@@ -15,8 +15,8 @@ import (
 
 // listTagged lists ports or floating IPs for the Machine, with a query for one of its owner tags.
 func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
-	l.Machine = i.ref()
-	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
+	l.By = i.caller()
+	rows, err := client.List[T](ctx, i.connection.session, l)
 	return rows, i.access.WithOrigin(err)
 }
 

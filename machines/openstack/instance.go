@@ -175,8 +175,8 @@ func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Co
 	if err := i.allowed(); err != nil {
 		return err
 	}
-	c.Machine = i.ref()
-	return i.explain(i.connection.session.Do(client.WithHiding(client.WithGroup(ctx, i.group), i.explain), c, fn))
+	c.By = i.caller()
+	return i.explain(i.connection.session.Do(client.WithHiding(ctx, i.explain), c, fn))
 }
 
 // explain returns err as it is shown to users: a refused sign-in names the source of its secret, and values of the spec that came
@@ -197,9 +197,9 @@ func (i *instance) allowed() error {
 	return i.access.Wanted.Check(scope)
 }
 
-// ref returns the reference by which the limiter identifies the Machine.
-func (i *instance) ref() client.MachineRef {
-	return client.MachineRef{UID: i.subject.uid, Key: i.key}
+// caller returns the Machine and its group for the limiter.
+func (i *instance) caller() client.Caller {
+	return client.Caller{Group: i.group, UID: i.subject.uid, Key: i.key}
 }
 
 // Warnings returns the fields of the provider spec that are accepted and have no effect. Security groups have none on a port in a network

@@ -2,6 +2,7 @@ package memorycloud
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -120,8 +121,9 @@ func readSpec(of *v1alpha1.MachineSpec) (s spec, config *v1alpha1.ProviderConfig
 	if source.Value == nil {
 		return s, nil, fmt.Errorf("spec.providerSpec.value is missing")
 	}
-	if config, err = v1alpha1.ParseProviderConfig("spec.providerSpec.value", source.Value.Raw); err != nil {
-		return s, nil, err
+	config, wrong := v1alpha1.ParseProviderConfig("spec.providerSpec.value", source.Value.Raw)
+	if len(wrong) > 0 {
+		return s, nil, errors.Join(wrong...)
 	}
 	if err := json.Unmarshal(config.CloudProviderSpec.Raw, &s); err != nil {
 		return s, nil, fmt.Errorf("cloudProviderSpec: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,38 +29,41 @@ func (e *UnknownFieldError) Error() string {
 	return fmt.Sprintf("%s.%s: unknown field; did you mean %s?", e.Path, e.Key, e.Nearest)
 }
 
+// ErrNotAnObject is the error about a document that is not a JSON object.
+var ErrNotAnObject = errors.New("not a JSON object")
+
 // Fields splits a JSON object into its fields, under their known spelling. Keys match regardless of case, as in Go's own decoder. Fields
-// that are null or listed in ignored are left out. For the first key, by name, that is neither in known nor in ignored, Fields returns an
-// *[UnknownFieldError]. It also returns an error for a document that is not an object. Both errors contain path. An empty document and null
+// that are null or listed in ignored are left out. For each key that is neither in known nor in ignored, Fields also returns an
+// *[UnknownFieldError], and for a document that is not an object [ErrNotAnObject]. Each error contains path. An empty document and null
 // count as an empty object.
-func Fields(path string, raw []byte, known, ignored []string) (map[string]json.RawMessage, error) {
+func Fields(path string, raw []byte, known, ignored []string) (fields map[string]json.RawMessage, wrong []error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, fmt.Errorf("%s: not a JSON object: %w", path, err)
+	if json.Unmarshal(raw, &all) != nil {
+		return nil, []error{fmt.Errorf("%s: %w", path, ErrNotAnObject)}
 	}
 	keys := make([]string, 0, len(all))
 	for key := range all {
 		keys = append(keys, key)
 	}
 	sort.Strings(keys)
-	fields := make(map[string]json.RawMessage, len(all))
+	fields = make(map[string]json.RawMessage, len(all))
 	for _, key := range keys {
 		name := Spelling(key, known)
 		switch {
 		case name == "" && Spelling(key, ignored) != "":
 		case name == "":
-			return nil, &UnknownFieldError{Path: path, Key: key, Nearest: strings.Join(Nearest(key, known, 1), "")}
+			wrong = append(wrong, &UnknownFieldError{Path: path, Key: key, Nearest: strings.Join(Nearest(key, known, 1), "")})
 		case fields[name] != nil:
-			return nil, fmt.Errorf("%s.%s: given twice, in different spellings; keep one", path, name)
+			wrong = append(wrong, fmt.Errorf("%s.%s: given twice, in different spellings; keep one", path, name))
 		case string(all[key]) != "null":
 			fields[name] = all[key]
 		}
 	}
-	return fields, nil
+	return fields, wrong
 }
 
 // Spelling returns the known form of a key, regardless of the key's case. It returns "" when the key is unknown.

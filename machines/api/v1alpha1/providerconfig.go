@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -46,13 +47,10 @@ var providerConfigFields = []string{
 }
 
 // ParseProviderConfig reads the common part of a providerSpec.value strictly: keys match regardless of case, null means unset, and an
-// unknown key is an *[UnknownFieldError]. It returns an empty config for an empty document. The text of every error begins with path and
-// the name of the field.
-func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
-	fields, err := Fields(path, raw, providerConfigFields, nil)
-	if err != nil {
-		return nil, err
-	}
+// unknown key is an *[UnknownFieldError]. It returns an empty config for an empty document, and an error for each field that it leaves out.
+// The text of every error begins with path and the name of the field.
+func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, []error) {
+	fields, wrong := Fields(path, raw, providerConfigFields, nil)
 	c := &ProviderConfig{}
 	targets := map[string]any{
 		"sshPublicKeys": &c.SSHPublicKeys, "caPublicKey": &c.CAPublicKey, "cloudProvider": &c.CloudProvider,
@@ -70,11 +68,12 @@ func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
 			c.OperatingSystemSpec.Raw = value
 		default:
 			if err := strictly(value, targets[name]); err != nil {
-				return nil, fmt.Errorf("%s.%s: %w", path, name, err)
+				wrong = append(wrong, fmt.Errorf("%s.%s: %w", path, name, err))
+				reflect.ValueOf(targets[name]).Elem().SetZero()
 			}
 		}
 	}
-	return c, nil
+	return c, wrong
 }
 
 // strictly decodes raw into the value into. It returns an error for keys that the type of into does not have.

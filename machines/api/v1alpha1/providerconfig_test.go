@@ -23,7 +23,8 @@ func TestParseProviderConfigChecksTheKeysAndTypesOfAProviderSpec(t *testing.T) {
 		"a value of the wrong type is an error that names the field":                        {`{"sshPublicKeys":"a"}`, "value.sshPublicKeys: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ParseProviderConfig("value", []byte(tc.raw))
+			_, wrong := ParseProviderConfig("value", []byte(tc.raw))
+			err := errors.Join(wrong...)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Fatalf("ParseProviderConfig() returned error %v", err)
@@ -35,16 +36,23 @@ func TestParseProviderConfigChecksTheKeysAndTypesOfAProviderSpec(t *testing.T) {
 }
 
 func TestTheErrorForAnUnknownKeyOfAJSONObjectSuggestsTheMostSimilarKnownKey(t *testing.T) {
-	_, err := Fields("spec", []byte(`{"flaver":"x"}`), []string{"flavor", "image"}, nil)
+	_, wrong := Fields("spec", []byte(`{"flaver":"x"}`), []string{"flavor", "image"}, nil)
 	var unknown *UnknownFieldError
-	if !errors.As(err, &unknown) || unknown.Key != "flaver" || unknown.Nearest != "flavor" {
-		t.Fatalf("got %v", err)
+	if err := errors.Join(wrong...); !errors.As(err, &unknown) || unknown.Key != "flaver" || unknown.Nearest != "flavor" {
+		t.Fatalf("got %v", wrong)
+	}
+}
+
+func TestEachWrongFieldOfAProviderSpecIsAnErrorAndTheOthersAreRead(t *testing.T) {
+	c, wrong := ParseProviderConfig("value", []byte(`{"operatingSystem":"ubuntu","zzz":1,"sshPublicKeys":["a",1],"network":{"cidr":"c","gatway":"1"}}`))
+	if len(wrong) != 3 || c.OperatingSystem != "ubuntu" || c.SSHPublicKeys != nil || c.Network != nil {
+		t.Fatalf("got %+v, %v", c, wrong)
 	}
 }
 
 func TestFieldsReturnsAJSONObjectWithoutTheKeysThatItsCallerListsAsIgnored(t *testing.T) {
-	fields, err := Fields("spec", []byte(`{"TrustDevicePath":true,"Image":"x"}`), []string{"image"}, []string{"trustDevicePath"})
-	if err != nil || len(fields) != 1 || string(fields["image"]) != `"x"` {
-		t.Fatalf("got %v, %v", fields, err)
+	fields, wrong := Fields("spec", []byte(`{"TrustDevicePath":true,"Image":"x"}`), []string{"image"}, []string{"trustDevicePath"})
+	if len(wrong) > 0 || len(fields) != 1 || string(fields["image"]) != `"x"` {
+		t.Fatalf("got %v, %v", fields, wrong)
 	}
 }

@@ -138,7 +138,7 @@ var faultKeys = []string{
 // words are the fields of a JSON object that describes an error.
 type words struct {
 	Message, Detail, Type, Title string
-	Code, Status                 json.RawMessage
+	Code, Status                 any
 }
 
 func (w words) text() string {
@@ -172,37 +172,35 @@ func (a *answer) readJSON(body []byte) {
 			a.proof = key == "itemNotFound" && (a.service == Compute || a.service == Volume)
 		case key == "NeutronError":
 			a.proof = a.service == Network
-		case key == "error" && w.Title != "" && string(w.Code) == strconv.Itoa(a.status):
+		case key == "error" && w.Title != "" && w.Code == float64(a.status):
 			a.proof = a.service == Identity
 		default:
 			continue
 		}
 		a.own, a.text, a.kind = true, w.text(), w.Type
 	}
-	a.readCommon(keys)
+	a.readCommon(body)
 }
 
 // readCommon reads the forms of the services' common framework, of the microversion negotiation and of vendors' clouds.
-func (a *answer) readCommon(keys map[string]json.RawMessage) {
-	// A field that is missing or of another type stays empty.
-	read := func(key string, into any) { _ = json.Unmarshal(keys[key], into) }
-	var w, vendor struct {
-		Code           any
-		Title, Message string
+func (a *answer) readCommon(body []byte) {
+	var w struct {
+		words
+		Errors    []words
+		Error     words
+		ErrorCode any    `json:"error_code"`
+		ErrorMsg  string `json:"error_msg"`
 	}
-	var list []words
-	read("code", &w.Code)
-	read("title", &w.Title)
-	read("message", &w.Message)
-	read("errors", &list)
-	read("error_code", &vendor.Code)
-	read("error_msg", &vendor.Message)
-	read("error", &vendor)
+	_ = json.Unmarshal(body, &w) // a field that is missing or of another type stays empty
+	vendor := words{Code: w.ErrorCode, Message: w.ErrorMsg}
+	if w.Error.Code != nil {
+		vendor = w.Error
+	}
 	switch code, _ := w.Code.(string); {
 	case strings.HasPrefix(code, strconv.Itoa(a.status)+" ") && w.Title != "" && w.Message != "":
 		a.own, a.proof, a.text = true, a.service == Image, strings.ReplaceAll(w.Message, "<br />", " ")
-	case len(list) > 0 && list[0].Title != "" && string(list[0].Status) == strconv.Itoa(a.status):
-		a.own, a.text = true, list[0].Title+": "+list[0].Detail
+	case len(w.Errors) > 0 && w.Errors[0].Title != "" && w.Errors[0].Status == float64(a.status):
+		a.own, a.text = true, w.Errors[0].Title+": "+w.Errors[0].Detail
 	case !a.own && vendor.Code != nil && vendor.Message != "":
 		a.own, a.proof, a.text = true, true, fmt.Sprintf("%s (%v)", vendor.Message, vendor.Code)
 	}

@@ -20,41 +20,23 @@ const (
 	// mostValues is the maximum number of values of a list, counted by the characters that begin one: a comma, a bracket, a brace. A
 	// server of Nova's has about 70. In memory, a value of two characters may take 32 bytes.
 	mostValues = 2_000_000
-	// MaxRows is the maximum number of rows of a list.
-	MaxRows = 50_000
 )
 
-type listKey struct{}
-
-// rest is what may still be read of a list.
+// rest is what may still be read of a list. Without a limit, a list whose pages never end would exhaust the memory. The pages must be read
+// one after the other.
 type rest struct{ bytes, values int }
 
-// ForList returns a context for the pages of one list, whose total size is limited. Without a limit, a list whose pages never end
-// would exhaust the memory. The pages must be read one after the other.
-func ForList(ctx context.Context) context.Context {
-	return context.WithValue(ctx, listKey{}, &rest{bytes: mostList, values: mostValues})
-}
+type restKey struct{}
 
-// TooLong returns an error for a list of more than [MaxRows] rows; nil for a shorter one.
-func TooLong(rows int) error {
-	if rows <= MaxRows {
-		return nil
-	}
-	return foreign("the list has more than %d rows, which is more than drover reads", MaxRows)
-}
-
-type pageKey struct{}
-
-// withPage returns a context for a request whose response is a page of the context's list. Without a list, the response is limited like
-// a single object.
-func withPage(ctx context.Context) context.Context {
-	return context.WithValue(ctx, pageKey{}, ctx.Value(listKey{}))
+// withRest returns a context for a request whose response is a page of a list.
+func withRest(ctx context.Context, of *rest) context.Context {
+	return context.WithValue(ctx, restKey{}, of)
 }
 
 // bound limits the size of a response body: a Read beyond the limit returns an error.
 func bound(req *http.Request, resp *http.Response) error {
 	body := &boundedBody{ReadCloser: resp.Body, url: req.URL, limit: mostObject, left: mostObject}
-	if list, _ := req.Context().Value(pageKey{}).(*rest); list != nil && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
+	if list, _ := req.Context().Value(restKey{}).(*rest); list != nil && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
 		body.list, body.limit, body.left = list, mostList, list.bytes
 	}
 	if resp.ContentLength > int64(body.left) {

@@ -48,7 +48,7 @@ func testSweep(t *testing.T) {
 	}
 	sent := &transport{next: always{}, limits: c.limits, metrics: c.metrics, clock: clock.RealClock{}}
 	send := func(group, host, collection string) {
-		ctx := withService(WithGroup(t.Context(), group), Compute)
+		ctx := withService(withCaller(t.Context(), Caller{Group: group}), Compute)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"/v2.1/"+collection, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -127,12 +126,9 @@ func named(id, name string) string {
 
 // Key identifies the credentials without revealing them.
 func (c *Credentials) Key() string {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Sprintf("%p", c)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	// Credentials have only texts, of which any is valid JSON.
+	raw, _ := json.Marshal(c)
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
 }
 
 // conceal removes secrets, and values that came from a Secret or ConfigMap, from a text. It returns the text unchanged when there
@@ -141,10 +137,8 @@ func (c *Credentials) conceal(text string) string {
 	if c == nil {
 		return text
 	}
-	hidden := maps.Clone(c.Shown)
-	if hidden == nil {
-		hidden = map[string]string{}
-	}
+	hidden := map[string]string{}
+	maps.Copy(hidden, c.Shown)
 	for _, secret := range []string{c.Password, c.ApplicationCredentialSecret, c.Token, string(c.ClientKey)} {
 		hidden[secret] = "***"
 	}

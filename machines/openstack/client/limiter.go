@@ -90,7 +90,8 @@ type endpointLimiter struct {
 
 // request is a request that may be sent once its turn under the endpoint's rate limit has come.
 type request struct {
-	turn time.Time
+	queue *queue
+	turn  time.Time
 	// delayed is true when the request had to wait for its turn.
 	delayed bool
 	// inFlight is the number of requests of the same kind in flight when this request got its slot, including itself.
@@ -102,7 +103,7 @@ type request struct {
 // with the time after which to retry. The error's code is RateLimited while the endpoint is paused, and WaitingForTurn while the
 // request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's position in the queue and
 // wakes the Machine later. For any other caller, acquire first waits up to 2 s (patience).
-func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
+func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by Caller) (*request, error) {
 	e.mu.Lock()
 	now := e.clock.Now()
 	if left := e.rate.Paused(now); left > 0 {
@@ -110,23 +111,23 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 		return nil, e.resting(left)
 	}
 	q := e.queue(kind)
-	if by.machine.UID != "" {
+	if by.UID != "" {
 		r := e.arrive(q, by, now)
 		e.mu.Unlock()
 		if r == nil {
 			return nil, e.waiting(askAgain)
 		}
-		return e.untilTurn(ctx, q, r)
+		return e.untilTurn(ctx, r)
 	}
-	w := &waiter{caller: by, ready: make(chan struct{})}
-	q.line.Push(by.group, w)
+	w := &waiter{Caller: by, ready: make(chan struct{})}
+	q.line.Push(by.Group, w)
 	e.fill(q, now)
 	e.mu.Unlock()
 	r, err := e.await(ctx, q, w)
 	if err != nil {
 		return nil, err
 	}
-	return e.untilTurn(ctx, q, r)
+	return e.untilTurn(ctx, r)
 }
 
 // await waits until the queue has a slot for the request, but no longer than 2 s (patience).
@@ -143,21 +144,21 @@ func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*requ
 	switch {
 	case w.request != nil:
 		return w.request, nil
-	case q.line.Remove(w.group, w):
+	case q.line.Remove(w.Group, w):
 		return nil, e.waiting(patience)
 	}
 	return nil, e.resting(e.rate.Paused(e.clock.Now()))
 }
 
 // untilTurn waits for the request's turn under the endpoint's rate limit.
-func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (*request, error) {
+func (e *endpointLimiter) untilTurn(ctx context.Context, r *request) (*request, error) {
 	if wait := r.turn.Sub(e.clock.Now()); wait > 0 {
 		timer := e.clock.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
-			e.end(q, r, result{unsent: true})
+			e.release(r, result{unsent: true})
 			return nil, e.waiting(patience)
 		}
 	}
@@ -166,7 +167,7 @@ func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (
 	left := e.rate.Paused(r.sent)
 	e.mu.Unlock()
 	if left > 0 {
-		e.end(q, r, result{unsent: true})
+		e.release(r, result{unsent: true})
 		return nil, e.resting(left)
 	}
 	return r, nil
@@ -183,17 +184,11 @@ type result struct {
 }
 
 // release frees the slot of a request, and adapts the limits to the result of the request.
-func (e *endpointLimiter) release(kind requestKind, r *request, how result) {
-	e.mu.Lock()
-	q := e.queue(kind)
-	e.mu.Unlock()
-	e.end(q, r, how)
-}
-
-func (e *endpointLimiter) end(q *queue, r *request, how result) {
+func (e *endpointLimiter) release(r *request, how result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock.Now()
+	q, now := r.queue, e.clock.Now()
+	q.lastUsed = now
 	q.inFlight--
 	switch {
 	case how.unsent:

@@ -87,12 +87,12 @@ func (f *fleet) wake(key types.NamespacedName) {
 }
 
 // member returns a Machine of a node group as the caller of a request.
-func member(group, name string) caller {
-	return caller{group: group, machine: MachineRef{UID: types.UID(name), Key: types.NamespacedName{Name: name}}}
+func member(group, name string) Caller {
+	return Caller{Group: group, UID: types.UID(name), Key: types.NamespacedName{Name: name}}
 }
 
 // ask asks the limiter once whether the caller may send a request.
-func (f *fleet) ask(by caller) (*request, error) {
+func (f *fleet) ask(by Caller) (*request, error) {
 	f.mu.Lock()
 	f.passes++
 	f.mu.Unlock()
@@ -101,19 +101,19 @@ func (f *fleet) ask(by caller) (*request, error) {
 
 // through sends one request for a Machine. It asks the limiter again whenever the Machine is woken, until the request may be
 // sent, and returns the time until the endpoint has answered.
-func (f *fleet) through(e *endpoint, by caller) time.Duration {
+func (f *fleet) through(e *endpoint, by Caller) time.Duration {
 	began := time.Now()
 	for {
 		r, err := f.ask(by)
 		if err != nil {
 			select {
-			case <-f.wakeups(by.machine.Key):
+			case <-f.wakeups(by.Key):
 			case <-time.After(fault.Of(err).RetryAfter):
 			}
 			continue
 		}
 		e.serve()
-		f.release(posts, r, result{answered: true})
+		f.release(r, result{answered: true})
 		return time.Since(began)
 	}
 }
@@ -182,12 +182,12 @@ func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 }
 
 func TestRequestThatIsNotForAMachine(t *testing.T) {
-	nobody := caller{group: "g"}
+	nobody := Caller{Group: "g"}
 	t.Run("the request waits until the endpoint limiter has a free slot", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
-			time.AfterFunc(time.Second, func() { f.release(posts, first[0], result{answered: true}) })
+			time.AfterFunc(time.Second, func() { f.release(first[0], result{answered: true}) })
 			if _, err := f.ask(nobody); err != nil {
 				t.Error(err)
 			}
@@ -212,7 +212,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 			if _, err := f.acquire(ctx, posts, nobody); !fault.Is(err, fault.RateLimited) {
 				t.Errorf("got %v", err)
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			if _, err := f.ask(nobody); err != nil {
 				t.Error(err)
 			}
@@ -227,7 +227,7 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 		refused := make(chan error, 3)
 		for range cap(refused) {
 			go func() {
-				_, err := f.ask(caller{group: "g"})
+				_, err := f.ask(Caller{Group: "g"})
 				refused <- err
 			}()
 		}
@@ -235,20 +235,20 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		synctest.Wait()
-		f.release(posts, first[0], result{answered: true, rest: 30 * time.Second})
+		f.release(first[0], result{answered: true, rest: 30 * time.Second})
 		for range cap(refused) {
 			if e := fault.Of(<-refused); e == nil || e.RetryAfter != 30*time.Second {
 				t.Errorf("CAPI-16: got %+v", e)
 			}
 		}
-		if _, err := f.acquire(t.Context(), requestKind{"GET", "networks"}, caller{}); !fault.Is(err, fault.RateLimited) {
+		if _, err := f.acquire(t.Context(), requestKind{"GET", "networks"}, Caller{}); !fault.Is(err, fault.RateLimited) {
 			t.Errorf("CAPI-16: another kind of request to the endpoint got %v", err)
 		}
 		if _, err := f.ask(parked); !fault.Is(err, fault.RateLimited) || waits(err) {
 			t.Errorf("CAPI-16: a Machine that waits for its turn got %v", err)
 		}
 		began := time.Now()
-		<-f.wakeups(parked.machine.Key)
+		<-f.wakeups(parked.Key)
 		if slept := time.Since(began); slept != 30*time.Second {
 			t.Errorf("the parked Machine was woken after %s", slept)
 		}

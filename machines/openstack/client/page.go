@@ -16,15 +16,15 @@ import (
 // of 510 characters, about 64 KiB, and up to six times as much if each character is escaped.
 const mostRow = 1 << 20
 
-// Page reads the page of a list that l describes, and calls add with each of its rows. It returns the headers of the response, and the
+// page reads the page of a list that l describes, and calls add with each of its rows. It returns the headers of the response, and the
 // query for the next page, which is nil when there is none. It reads one row after the other, so that a page needs the memory of its largest
-// row and of what add keeps. It fails when add fails. ctx must be one of [ForList]; without it a page may have 4 MiB.
-func Page[T any](ctx context.Context, api *gophercloud.ServiceClient, l Listing, add func(T) error) (http.Header, url.Values, error) {
+// row and of what add keeps. It fails when add fails.
+func page[T any](ctx context.Context, api *gophercloud.ServiceClient, l Listing, add func(T) error) (http.Header, url.Values, error) {
 	address := api.ServiceURL(l.Path)
 	if len(l.Query) > 0 {
 		address += "?" + l.Query.Encode()
 	}
-	resp, err := api.Get(withPage(ctx), address, nil, &gophercloud.RequestOpts{KeepResponseBody: true})
+	resp, err := api.Get(ctx, address, nil, &gophercloud.RequestOpts{KeepResponseBody: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -55,7 +55,7 @@ type queue struct {
 // waiter is a request that waits for its turn. Its caller either blocks in a goroutine, or is a Machine. The reconcile of a Machine
 // ends without the request. When the request's turn comes, the queue wakes the Machine: it has the Machine reconciled again.
 type waiter struct {
-	caller
+	Caller
 	// ready is closed when the request may be sent (request is then set), or when the endpoint is paused. It is nil for a Machine,
 	// which is woken instead.
 	ready   chan struct{}
@@ -91,8 +91,8 @@ func (e *endpointLimiter) sweep(before time.Time) (left int) {
 
 // arrive returns the request that a Machine may send now. When the Machine must wait, arrive adds it to the waiting Machines and
 // returns nil.
-func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
-	w := q.parked[by.machine.UID]
+func (e *endpointLimiter) arrive(q *queue, by Caller, now time.Time) *request {
+	w := q.parked[by.UID]
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
@@ -112,12 +112,12 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	}
 	switch {
 	case w == nil:
-		w = &waiter{caller: by}
-		q.parked[by.machine.UID] = w
-		q.line.Push(w.group, w)
+		w = &waiter{Caller: by}
+		q.parked[by.UID] = w
+		q.line.Push(w.Group, w)
 	case called:
 		q.uncall(w)
-		q.line.PushFront(w.group, w)
+		q.line.PushFront(w.Group, w)
 	}
 	e.fill(q, now)
 	return nil
@@ -149,7 +149,7 @@ func (e *endpointLimiter) fill(q *queue, now time.Time) {
 		w.calledAt = now
 		q.called = append(q.called, w)
 		q.expected++
-		e.wake(w.machine.Key)
+		e.wake(w.Key)
 	}
 	e.schedule(q, now)
 }
@@ -158,7 +158,7 @@ func (e *endpointLimiter) fill(q *queue, now time.Time) {
 func (e *endpointLimiter) begin(q *queue, now time.Time) *request {
 	q.inFlight++
 	turn := e.rate.Reserve(now)
-	return &request{turn: turn, delayed: turn.After(now), inFlight: q.inFlight}
+	return &request{queue: q, turn: turn, delayed: turn.After(now), inFlight: q.inFlight}
 }
 
 // schedule sets the timer to the next time at which tick has something to do, for example at the end of a grace period or of a
@@ -230,7 +230,7 @@ func (e *endpointLimiter) interrupt(q *queue, now time.Time) {
 	}
 	for _, w := range append(slices.Clone(q.called), machines...) {
 		q.uncall(w)
-		q.line.Push(w.group, w)
+		q.line.Push(w.Group, w)
 	}
 	q.missed = 0
 	e.schedule(q, now)
@@ -254,12 +254,9 @@ func (q *queue) drop(w *waiter) {
 	if w == nil {
 		return
 	}
-	delete(q.parked, w.machine.UID)
-	if w.called() {
-		q.uncall(w)
-	} else {
-		q.line.Remove(w.group, w)
-	}
+	delete(q.parked, w.UID)
+	q.uncall(w)
+	q.line.Remove(w.Group, w)
 	if len(q.parked) == 0 {
 		q.missed = 0
 	}

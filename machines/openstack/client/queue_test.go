@@ -18,9 +18,9 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			time.Sleep(time.Second)
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			select {
-			case <-f.wakeups(late.machine.Key):
+			case <-f.wakeups(late.Key):
 			default:
 				t.Fatal("it was not woken")
 			}
@@ -36,12 +36,12 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
-			for _, by := range []caller{a, b, a, a, b, a} {
+			for _, by := range []Caller{a, b, a, a, b, a} {
 				if _, err := f.ask(by); !waits(err) {
 					t.Fatalf("got %v", err)
 				}
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			if _, err := f.ask(b); !waits(err) {
 				t.Errorf("the second of the queue got %v", err)
 			}
@@ -54,15 +54,15 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
-			for _, by := range []caller{slow, next, member("g", "last")} {
+			for _, by := range []Caller{slow, next, member("g", "last")} {
 				if _, err := f.ask(by); !waits(err) {
 					t.Fatalf("got %v", err)
 				}
 			}
-			f.release(posts, first[0], result{answered: true})
-			<-f.wakeups(slow.machine.Key)
+			f.release(first[0], result{answered: true})
+			<-f.wakeups(slow.Key)
 			began := time.Now()
-			<-f.wakeups(next.machine.Key)
+			<-f.wakeups(next.Key)
 			if waited := time.Since(began); waited != grace {
 				t.Errorf("the place was free for %s before the next Machine was woken", waited)
 			}
@@ -72,7 +72,7 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			if _, err := f.ask(slow); !waits(err) {
 				t.Errorf("the late one got %v, and no place is free", err)
 			}
-			f.release(posts, first[1], result{answered: true})
+			f.release(first[1], result{answered: true})
 			if _, err := f.ask(slow); err != nil {
 				t.Errorf("the late one got %v, and is the first in the queue", err)
 			}
@@ -87,10 +87,10 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 			}
 			_, _ = f.ask(last)
 			for _, r := range first {
-				f.release(posts, r, result{answered: true})
+				f.release(r, result{answered: true})
 			}
 			began := time.Now()
-			<-f.wakeups(last.machine.Key)
+			<-f.wakeups(last.Key)
 			if waited := time.Since(began); waited > 2*time.Second {
 				t.Errorf("64 Machines that do not arrive blocked another one for %s", waited)
 			}
@@ -107,10 +107,10 @@ func TestMachineInTheQueueOfTheEndpointLimiter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, next := f.fill(t), member("g", "next")
-			for _, by := range []caller{member("g", "called"), member("g", "waiting"), next} {
+			for _, by := range []Caller{member("g", "called"), member("g", "waiting"), next} {
 				_, _ = f.ask(by)
 			}
-			f.release(posts, first[0], result{answered: true})
+			f.release(first[0], result{answered: true})
 			f.limits.forget("called")
 			f.limits.forget("waiting")
 			if _, err := f.ask(next); err != nil {

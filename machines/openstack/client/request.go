@@ -22,30 +22,21 @@ const (
 
 type (
 	serviceKey struct{}
-	groupKey   struct{}
-	machineKey struct{}
+	callerKey  struct{}
 )
 
-// WithGroup returns a context for calls on behalf of a node group. The limiter of an endpoint serves the groups in turn.
-func WithGroup(ctx context.Context, group string) context.Context {
-	return context.WithValue(ctx, groupKey{}, group)
+// withCaller returns a context for calls on behalf of a Machine.
+func withCaller(ctx context.Context, by Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, by)
 }
 
-// withMachine returns a context for calls on behalf of a Machine. Instead of waiting for its turn, such a call fails with
-// fault.CodeWaitingForTurn, and the Machine is woken when the turn comes.
-func withMachine(ctx context.Context, m MachineRef) context.Context {
-	return context.WithValue(ctx, machineKey{}, m)
-}
-
-// callerOf returns the group and Machine of a request. A token request has neither, because any call can trigger it and all callers
-// use the token.
-func callerOf(req *http.Request) caller {
+// callerOf returns the caller of a request. A token request has none, because any call can trigger it and all callers use the token.
+func callerOf(req *http.Request) Caller {
 	if serviceOf(req) == Identity {
-		return caller{}
+		return Caller{}
 	}
-	group, _ := req.Context().Value(groupKey{}).(string)
-	machine, _ := req.Context().Value(machineKey{}).(MachineRef)
-	return caller{group: group, machine: machine}
+	by, _ := req.Context().Value(callerKey{}).(Caller)
+	return by
 }
 
 // withService returns a context whose calls go to one API.
@@ -68,22 +59,17 @@ type Call struct {
 	Doing string
 	// Version is the row of the table of microversions (versions.go) for a call to Nova.
 	Version Version
-	// Machine is the Machine for which the call is made: when the call has to wait for its turn, the Machine's reconcile ends, and
-	// the Machine is woken later. If Machine is zero, the call itself waits.
-	Machine MachineRef
+	// By is for whom the call is made. It may be zero.
+	By Caller
 }
 
-// caller is the group and the Machine for which a request is made.
-type caller struct {
-	// group is the node group for which the request is made; empty for a request on behalf of all groups.
-	group string
-	// machine is the Machine for which the request is made. When the request has to wait for its turn, the Machine's reconcile
-	// ends, and the Machine is woken later. If machine is zero, the request itself waits.
-	machine MachineRef
-}
-
-// MachineRef identifies a Machine by key and UID, because a later Machine of the same name has another UID.
-type MachineRef struct {
+// Caller is the Machine for which a request is made, and its node group. The limiter of an endpoint serves the groups in turn. When a
+// request for a Machine has to wait for its turn, it fails with fault.CodeWaitingForTurn, the Machine's reconcile ends, and the Machine is
+// woken when the turn comes. A request without a UID itself waits.
+type Caller struct {
+	// Group is empty for a request on behalf of all groups.
+	Group string
+	// UID identifies the Machine, because a later Machine of the same name has the same key.
 	UID types.UID
 	Key types.NamespacedName
 }

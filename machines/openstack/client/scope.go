@@ -6,24 +6,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
 	"github.com/drover-project/drover/machines/fault"
 )
 
 // Scope is the project and region of a token, and the URLs of the services there.
 type Scope struct {
 	ProjectID, ProjectName, Region string
-	ProjectDomain                  Named
+	ProjectDomain                  tokens.Domain
 	// User is the user that has signed in.
-	User, UserDomain Named
+	User tokens.User
 	// Admin is true when the token has the role admin, so that lists may have resources that the project cannot use.
 	Admin     bool
 	endpoints map[Service]string
-}
-
-// Named is an object of Keystone with its ID and name.
-type Named struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
 }
 
 // Endpoint returns the URL of a service, which ends with its version and a slash; empty when the catalog does not have the service.
@@ -43,21 +39,21 @@ var versionPath = map[Service]string{Compute: "v2.1/", Network: "v2.0/", Image: 
 
 // chooseEndpoints selects one URL per service. When the credentials name no region, the catalog must have only one region.
 func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
-	region, err := chooseRegion(t.Catalog, cmp.Or(c.Places[Compute].Region, c.Region))
+	region, err := chooseRegion(t.Entries, cmp.Or(c.Places[Compute].Region, c.Region))
 	if err != nil {
 		return nil, err
 	}
 	scope := &Scope{
 		ProjectID: t.Project.ID, ProjectName: t.Project.Name, ProjectDomain: t.Project.Domain, Region: region,
-		User: t.User.Named, UserDomain: t.User.Domain, endpoints: map[Service]string{},
-		Admin: slices.ContainsFunc(t.Roles, func(r Named) bool { return r.Name == adminRole }),
+		User: t.User, endpoints: map[Service]string{},
+		Admin: slices.ContainsFunc(t.Roles, func(r tokens.Role) bool { return r.Name == adminRole }),
 	}
 	for s, types := range serviceTypes {
 		place := c.Places[s]
 		address := place.URL
-		for _, entry := range t.Catalog {
+		for _, entry := range t.Entries {
 			if address == "" && slices.Contains(types, entry.Type) {
-				address = entry.address(cmp.Or(place.Region, c.Region, region), c.interfacesOf(s))
+				address = addressIn(entry, cmp.Or(place.Region, c.Region, region), c.interfacesOf(s))
 			}
 		}
 		if address != "" {
@@ -84,10 +80,10 @@ func (c *Credentials) interfacesOf(s Service) []string {
 	return []string{"public"}
 }
 
-// address returns the service's URL in a region, of the first interface that it has there; empty when it has none.
-func (e *catalogEntry) address(region string, interfaces []string) string {
+// addressIn returns a service's URL in a region, of the first interface that it has there; empty when it has none.
+func addressIn(service tokens.CatalogEntry, region string, interfaces []string) string {
 	for _, wanted := range interfaces {
-		for _, endpoint := range e.Endpoints {
+		for _, endpoint := range service.Endpoints {
 			if endpoint.Region == region && endpoint.Interface == wanted {
 				return endpoint.URL
 			}
@@ -98,7 +94,7 @@ func (e *catalogEntry) address(region string, interfaces []string) string {
 
 // chooseRegion returns the wanted region if Nova has it, or if the catalog shows no region of Nova. If no region is wanted, it
 // returns the only region that Nova has.
-func chooseRegion(catalog []catalogEntry, want string) (string, error) {
+func chooseRegion(catalog []tokens.CatalogEntry, want string) (string, error) {
 	var regions []string
 	for _, entry := range catalog {
 		for _, e := range entry.Endpoints {
@@ -131,16 +127,10 @@ func serviceURL(s Service, address string) string {
 type token struct {
 	Issued  stamp          `json:"issued_at"`
 	Expires stamp          `json:"expires_at"`
-	Project inDomain       `json:"project"`
-	User    inDomain       `json:"user"`
-	Roles   []Named        `json:"roles"`
-	Catalog []catalogEntry `json:"catalog"`
-}
-
-// inDomain is an object of Keystone together with the domain that it belongs to.
-type inDomain struct {
-	Named
-	Domain Named `json:"domain"`
+	Project tokens.Project `json:"project"`
+	User    tokens.User    `json:"user"`
+	Roles   []tokens.Role  `json:"roles"`
+	tokens.ServiceCatalog
 }
 
 // stamp is a time in Keystone's format. The zone is missing (seen in Zed) for a token that expires with its application credential;
@@ -156,13 +146,4 @@ func (s *stamp) UnmarshalJSON(raw []byte) error {
 	}
 	s.Time = t
 	return err
-}
-
-type catalogEntry struct {
-	Type      string `json:"type"`
-	Endpoints []struct {
-		Interface string `json:"interface"`
-		Region    string `json:"region"`
-		URL       string `json:"url"`
-	} `json:"endpoints"`
 }

@@ -30,13 +30,12 @@ func readFault(code int, text string) *answer {
 
 // faultRow returns the row of the table for a server's fault: by the innermost reason or, if no row knows that, by the whole text.
 func faultRow(code int, text string) *refusal {
-	whole := readFault(code, text).row()
 	if inner := innermost.FindStringSubmatch(text); inner != nil {
 		if row := readFault(code, inner[1]).row(); !row.fallback {
 			return row
 		}
 	}
-	return whole
+	return readFault(code, text).row()
 }
 
 // JudgeServer returns the class of a server's fault, by Nova's code and text.

@@ -59,7 +59,7 @@ func newSession(creds Credentials, client http.Client, v *versions, u *unknownTe
 	provider.UserAgent.Prepend(version.UserAgent())
 	s := &Session{creds: creds, clock: c, provider: provider, versions: v, unknown: u}
 	if creds.Method() != ByToken {
-		provider.ReauthFunc = s.reauthenticate
+		provider.ReauthFunc = s.signIn
 	}
 	return s, nil
 }
@@ -67,25 +67,36 @@ func newSession(creds Credentials, client http.Client, v *versions, u *unknownTe
 // Scope signs in if the session has not done so yet, and returns the result from memory afterwards. Concurrent callers share one
 // sign-in. After a refusal, Scope returns the same error for the time SignInAgain, without another sign-in.
 func (s *Session) Scope(ctx context.Context) (*Scope, error) {
-	s.mu.Lock()
-	scope, refusal := s.scope, s.lastFailure()
-	usable := scope != nil && !s.refused
-	waiting := refusal != nil && s.clock.Now().Before(s.retryAt)
-	s.mu.Unlock()
-	switch {
-	case usable:
-		return scope, nil
-	case waiting:
-		return nil, refusal
-	case scope != nil:
-		return scope, nil
+	if scope, err := s.ready(); scope != nil || err != nil {
+		return scope, err
 	}
-	got, err, _ := s.flight.Do("sign in", func() (any, error) { return s.signIn(ctx) })
+	_, err, _ := s.flight.Do("sign in", func() (any, error) {
+		if scope, _ := s.ready(); scope != nil {
+			return nil, nil
+		}
+		return nil, s.signIn(ctx)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return got.(*Scope), nil
+	return s.ready()
 }
+
+// ready returns the scope when calls can be made, the error of the last sign-in while no other may be tried, and otherwise neither.
+func (s *Session) ready() (*Scope, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scope != nil && !s.refused {
+		return s.scope, nil
+	}
+	if s.waiting() {
+		return nil, s.lastFailure()
+	}
+	return s.scope, nil
+}
+
+// waiting reports whether the last sign-in failed, and no other may be tried yet. mu must be held.
+func (s *Session) waiting() bool { return s.failed != nil && s.clock.Now().Before(s.retryAt) }
 
 // Method returns the way in which the session signs in.
 func (s *Session) Method() Method { return s.creds.Method() }
@@ -120,24 +131,20 @@ func (s *Session) lastFailure() error {
 	return &left
 }
 
-func (s *Session) signIn(ctx context.Context) (*Scope, error) {
+// signIn gets a new token: the first one, or one in place of a token that expires or was refused. After a failure it returns the same
+// error until retryAt, and asks Keystone for no token before that time.
+func (s *Session) signIn(ctx context.Context) error {
 	s.mu.Lock()
-	scope := s.scope
+	failed, waiting := s.lastFailure(), s.waiting()
 	s.mu.Unlock()
-	if scope != nil {
-		return scope, nil
+	if waiting {
+		return failed
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, Identity), callTimeout)
 	defer cancel()
-	scope, err := s.authenticate(ctx)
+	err := classify(s.signingIn(), s.replaceToken(ctx), &s.creds)
 	s.signedIn(err)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.scope = scope
-	return scope, nil
+	return err
 }
 
 // signedIn records the result of a sign-in, and when the next sign-in may be tried. When the request was not sent, because it had
@@ -163,38 +170,8 @@ func (s *Session) signingIn() Call {
 	return Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.describe()}
 }
 
-// authenticate gets the first token, and reads the scope from it.
-func (s *Session) authenticate(ctx context.Context) (*Scope, error) {
-	t, err := s.replaceToken(ctx)
-	if err == nil && t.Project.ID == "" {
-		err = fault.New(fault.Auth, fault.CodeForbidden, "the token has no project; set the project in the credentials")
-	}
-	if err != nil {
-		return nil, s.explain(ctx, s.signingIn(), err)
-	}
-	scope, err := chooseEndpoints(t, &s.creds)
-	return scope, classify(s.signingIn(), err, &s.creds)
-}
-
-// reauthenticate gets a new token. After a failure it returns the same error until retryAt, and asks Keystone for no token before
-// that time.
-func (s *Session) reauthenticate(ctx context.Context) error {
-	s.mu.Lock()
-	failed, waiting := s.lastFailure(), s.clock.Now().Before(s.retryAt)
-	s.mu.Unlock()
-	if failed != nil && waiting {
-		return failed
-	}
-	_, err := s.replaceToken(withService(ctx, Identity))
-	err = classify(s.signingIn(), err, &s.creds)
-	s.signedIn(err)
-	return err
-}
-
-// replaceToken gets a new token, and uses and returns it if it is for the project of the scope. The credentials may name it by a name
-// that belongs to another project now, without the resources of the old project. A token for another project is not used, and no
-// call is made until a renewal returns a token for the right project.
-func (s *Session) replaceToken(ctx context.Context) (*token, error) {
+// replaceToken gets a new token, and uses it if it is for the project of the scope.
+func (s *Session) replaceToken(ctx context.Context) error {
 	started := s.clock.Now()
 	fresh := &gophercloud.ProviderClient{
 		IdentityBase: s.provider.IdentityBase, IdentityEndpoint: s.provider.IdentityEndpoint,
@@ -202,76 +179,62 @@ func (s *Session) replaceToken(ctx context.Context) (*token, error) {
 	}
 	options := authOptions(&s.creds)
 	if err := openstack.AuthenticateV3(ctx, fresh, &options, gophercloud.EndpointOpts{}); err != nil {
-		return nil, err
+		return err
 	}
-	t, err := readToken(fresh)
-	if err == nil {
-		err = s.checkProject(t)
-	}
-	if err == nil {
-		err = s.provider.SetTokenAndAuthResult(fresh.GetAuthResult())
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.storeToken(t, started)
-	return t, nil
-}
-
-// checkProject returns an error when a new token is for another project than the scope. It stores the error in moved, and clears
-// moved when the token is for the right project.
-func (s *Session) checkProject(t *token) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.moved = nil
-	if s.scope == nil || t.Project.ID == s.scope.ProjectID {
-		return nil
-	}
-	moved := fault.New(fault.Auth, fault.CodeForbidden,
-		"the credentials are now for project %s (%s), and were for project %s (%s) before; correct the credentials or the project's name, or restart drover to use the other project",
-		t.Project.ID, t.Project.Name, s.scope.ProjectID, s.scope.ProjectName)
-	s.moved = classify(s.signingIn(), moved, &s.creds)
-	return moved
-}
-
-// hasMoved returns an error while the credentials are for another project than before; nil otherwise.
-func (s *Session) hasMoved() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.moved
-}
-
-// readToken returns the token in the last response of Keystone.
-func readToken(from *gophercloud.ProviderClient) (*token, error) {
-	var t token
-	result, ok := from.GetAuthResult().(interface{ ExtractInto(any) error })
+	result, ok := fresh.GetAuthResult().(interface{ ExtractInto(any) error })
 	if !ok {
-		return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the response has no token")
+		return fault.New(fault.Unknown, fault.CodeUnknown, "the response has no token")
 	}
-	return &t, result.ExtractInto(&t)
-}
-
-// storeToken stores the provider's token. It computes the time of the renewal on drover's clock, from the token's lifetime.
-func (s *Session) storeToken(t *token, started time.Time) {
-	life := t.Expires.Sub(t.Issued.Time)
+	var t token
+	if err := result.ExtractInto(&t); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.token = s.provider.Token()
-	s.renewAt = started.Add(time.Duration(float64(life) * tokenUse))
+	scope, err := s.scopeOf(&t)
+	if err != nil {
+		return err
+	}
+	s.provider.CopyTokenFrom(fresh)
+	// The time of the renewal is on drover's clock, and computed from the token's lifetime.
+	life := t.Expires.Sub(t.Issued.Time)
+	s.scope, s.token, s.renewAt = scope, fresh.Token(), started.Add(time.Duration(float64(life)*tokenUse))
+	return nil
+}
+
+// scopeOf returns the scope of a new token; mu must be held. The credentials may name the project by a name that belongs to another
+// project now, without the resources of the old project. A token for another project is not used, and no call is made until a renewal
+// returns a token for the right project.
+func (s *Session) scopeOf(t *token) (*Scope, error) {
+	s.moved = nil
+	switch {
+	case s.scope == nil && t.Project.ID == "":
+		return nil, fault.New(fault.Auth, fault.CodeForbidden, "the token has no project; set the project in the credentials")
+	case s.scope == nil:
+		return chooseEndpoints(t, &s.creds)
+	case t.Project.ID != s.scope.ProjectID:
+		moved := fault.New(fault.Auth, fault.CodeForbidden,
+			"the credentials are now for project %s (%s), and were for project %s (%s) before; correct the credentials or the project's name, or restart drover to use the other project",
+			t.Project.ID, t.Project.Name, s.scope.ProjectID, s.scope.ProjectName)
+		s.moved = classify(s.signingIn(), moved, &s.creds)
+		return nil, moved
+	}
+	return s.scope, nil
 }
 
 // renew gets a new token before the current token expires, or when the last new token was for another project. When the renewal
-// fails, the current token stays in use for as long as the cloud accepts it.
-func (s *Session) renew(ctx context.Context) {
+// fails, the current token stays in use for as long as the cloud accepts it. It returns an error while the credentials are for another
+// project than before.
+func (s *Session) renew(ctx context.Context) error {
 	s.mu.Lock()
-	now, old := s.clock.Now(), s.token
-	early := now.Before(s.renewAt) && s.moved == nil
-	waiting := s.failed != nil && now.Before(s.retryAt)
+	due, old := s.moved != nil || !s.clock.Now().Before(s.renewAt), s.token
 	s.mu.Unlock()
-	if early || waiting || s.creds.Method() == ByToken {
-		return
+	if due {
+		_ = s.provider.Reauthenticate(ctx, old)
 	}
-	_, _, _ = s.flight.Do("renew", func() (any, error) { return nil, s.provider.Reauthenticate(withService(ctx, Identity), old) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved
 }
 
 // Do makes one call, or one paged list, with a token and a deadline of one minute. Its error has a class of package fault. After a
@@ -282,8 +245,7 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	if err != nil {
 		return err
 	}
-	s.renew(ctx)
-	if err := s.hasMoved(); err != nil {
+	if err := s.renew(ctx); err != nil {
 		return err
 	}
 	endpoint := scope.Endpoint(c.Service)
@@ -294,7 +256,7 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	defer cancel()
 	api, err := s.client(ctx, c, endpoint)
 	if err == nil {
-		err = fn(withMachine(ctx, c.Machine), api)
+		err = fn(withCaller(ctx, c.By), api)
 	}
 	s.seeRefusal(err)
 	return s.explain(ctx, c, err)

@@ -35,7 +35,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if errors.As(err, &refusal) {
 		// The lease check or the read-only mode refused the request. It was not sent, so the limiter learns nothing about the
 		// endpoint.
-		endpoint.release(kind, turn, result{unsent: true})
+		endpoint.release(turn, result{unsent: true})
 		return nil, err
 	}
 	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
@@ -45,8 +45,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.answered = resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusGatewayTimeout
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
-	endpoint.release(kind, turn, r)
-	t.metrics.count(s, req.Method, code, by.group, t.clock.Now())
+	endpoint.release(turn, r)
+	t.metrics.count(s, req.Method, code, by.Group, t.clock.Now())
 	if err == nil {
 		err = bound(req, resp)
 	}
@@ -112,12 +112,10 @@ type refusedKind struct {
 	requestKind
 }
 
-// refusedToken is the first token with which a kind of request was refused, and when that was. twice is true when a later token was refused
-// as well.
+// refusedToken is the first token with which a kind of request was refused, and when that was.
 type refusedToken struct {
 	token string
 	at    time.Time
-	twice bool
 }
 
 // RoundTrip sends a request. It returns an error of class Auth when a new token does not prevent a 401.
@@ -151,8 +149,7 @@ func (u *uncured) refusedTwice(kind refusedKind, token string, status int) bool 
 	r, known := u.refused[kind]
 	if !known {
 		r = refusedToken{token: token, at: now}
+		u.refused[kind] = r
 	}
-	r.twice = r.twice || r.token != token
-	u.refused[kind] = r
-	return r.twice
+	return r.token != token
 }

@@ -161,9 +161,6 @@ func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient
 		return newest, nil
 	}
 	got, err, _ := v.flight.Do(client.Endpoint, func() (any, error) {
-		if newest, ok := v.known(client.Endpoint); ok {
-			return newest, nil
-		}
 		newest, err := newestOf(ctx, client)
 		if ctx.Err() != nil {
 			return "", err

@@ -23,6 +23,10 @@ func (r *reader) decode() {
 			r.refuse("%s: is not supported: %s", s.at, plain(row.Says))
 		case row.Effect == Named:
 			r.note(s.at, "has no effect: "+plain(row.Says))
+		case row.version != "":
+			if major, _, _ := strings.Cut(strings.TrimPrefix(r.text(s), "v"), "."); major != row.version {
+				r.note(s.at, "has no effect: drover speaks version "+row.version)
+			}
 		case row.text != nil:
 			*row.text(&r.draft) = r.text(s)
 		case row.service != "":
@@ -44,7 +48,7 @@ func (r *reader) unknown(key string, s setting) {
 		prefix = "OS_"
 	}
 	why := "has no effect: drover does not use it"
-	if alike := hint(key, prefix); strings.HasPrefix(alike, "did you mean") {
+	if alike := hint(key, prefix); alike != "" {
 		why += "; " + alike
 	}
 	r.note(s.at, why)
@@ -76,19 +80,10 @@ func (r *reader) other(key string, s setting) {
 		case key == "verify":
 			r.refuse("%s: is neither true nor false; a file with CA certificates is set with cacert", s.at)
 		}
-	case "auth_version":
-		r.version(s, "3")
 	case "profile":
 		if r.name == "" {
 			r.refuse("%s: a profile is read from a file clouds-public.yaml beside a clouds.yaml, and there is none; set what it has, such as OS_AUTH_URL", s.at)
 		}
-	}
-}
-
-// version names a version that drover does not speak.
-func (r *reader) version(s setting, own string) {
-	if major, _, _ := strings.Cut(strings.TrimPrefix(r.text(s), "v"), "."); major != own {
-		r.note(s.at, "has no effect: drover speaks version "+own)
 	}
 }
 
@@ -114,9 +109,6 @@ func (r *reader) interfaces(s setting) (all []string) {
 func (r *reader) ofService(row *Key, s setting) {
 	place := r.draft.Places[row.service]
 	switch row.suffix {
-	case "api_version":
-		r.version(s, row.version)
-		return
 	case "endpoint_override":
 		place.URL = r.url(s)
 	case "region_name":

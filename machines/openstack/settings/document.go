@@ -2,6 +2,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,11 +40,8 @@ func load(path string) (document, error) {
 		return document{}, err
 	}
 	if json.Valid(raw) {
-		// Tabs, which YAML refuses, go.
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, raw); err == nil {
-			raw = compact.Bytes()
-		}
+		// YAML refuses tabs. In JSON they are only white space.
+		raw = bytes.ReplaceAll(raw, []byte("\t"), []byte(" "))
 	}
 	var d document
 	var root yaml.Node
@@ -116,10 +114,15 @@ func (high layer) add(where string, values map[string]any) error {
 			wrong = append(wrong, fmt.Errorf("%sauth: is not a mapping of keys to values", where))
 		default:
 			for _, inner := range slices.Sorted(maps.Keys(auth)) {
-				if row := find(normal(inner)); row == nil || row.ways == "" {
-					wrong = append(wrong, fmt.Errorf("%sauth.%s: is not a key of auth; %s", where, inner, hint(inner, "auth.")))
-					delete(auth, inner)
+				row, remedy := find(normal(inner)), "write it beside auth"
+				switch {
+				case row != nil && row.ways != "":
+					continue
+				case row == nil:
+					remedy = cmp.Or(hint(inner, "auth."), "remove it")
 				}
+				wrong = append(wrong, fmt.Errorf("%sauth.%s: is not a key of auth; %s", where, inner, remedy))
+				delete(auth, inner)
 			}
 			wrong = append(wrong, high.add(where+"auth.", auth))
 		}

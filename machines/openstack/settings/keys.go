@@ -33,9 +33,11 @@ type Key struct {
 	ways string
 	// text is where the value of a text key goes; nil for keys that the reader treats on its own.
 	text func(*draft) *string
-	// service, suffix and version are those of a setting of a single service (see rows).
-	service         client.Service
-	suffix, version string
+	// version is the version that drover speaks, of a key that names one.
+	version string
+	// service and suffix are those of a setting of a single service (see rows).
+	service client.Service
+	suffix  string
 }
 
 // The ways of signing in: by password, by token, and by an application credential with its ID or with its name. Any way uses a key
@@ -119,7 +121,7 @@ var Keys = []Key{
 	{Name: "status_code_retries", Effect: Named, Says: ownDeadline},
 	{Name: "force_ipv4", Effect: Named, Says: "the system chooses the address of an endpoint"},
 	{Name: "prefer_ipv6", Effect: Named, Says: "the system chooses the address of an endpoint"},
-	{Name: "auth_version", Says: "only version 3; another one is named, and has no effect"},
+	{Name: "auth_version", version: "3", Says: "only version 3; another one is named, and has no effect"},
 }
 
 // Suffix is a row of the table of settings of a single service. The name of the setting is that of the service and the suffix.
@@ -148,7 +150,10 @@ var rows = append(slices.Clone(Keys), rowsOfServices()...)
 func rowsOfServices() (all []Key) {
 	for _, s := range services {
 		for _, f := range Suffixes {
-			row := Key{Name: s.names[0] + "_" + f.Name, Effect: f.Effect, Says: f.Says, service: s.service, suffix: f.Name, version: s.version}
+			row := Key{Name: s.names[0] + "_" + f.Name, Effect: f.Effect, Says: f.Says, service: s.service, suffix: f.Name}
+			if f.Name == "api_version" {
+				row.version = s.version
+			}
 			for _, name := range s.names {
 				for _, suffix := range append([]string{f.Name}, f.Aliases...) {
 					row.Aliases = append(row.Aliases, name+"_"+suffix)
@@ -188,17 +193,6 @@ var otherMethods = []string{
 	"v3adfspassword", "v3samlpassword", "v3multifactor", "v3oauth2clientcredential", "v3oauth2mtlsclientcredential",
 }
 
-// Fields returns the fields of a provider spec that are about credentials.
-func Fields() []string {
-	var all []string
-	for i := range Keys {
-		if Keys[i].Field != "" {
-			all = append(all, Keys[i].Field)
-		}
-	}
-	return append(all, "tenantName", "tenantID")
-}
-
 // Texts returns where the fields of a provider spec are in credentials. There domainName is the domain of user and project.
 func Texts(c *client.Credentials) map[string]*string {
 	all, d := map[string]*string{}, &draft{Credentials: c}
@@ -222,7 +216,7 @@ func FieldOf(key string) string {
 	switch {
 	case key == "authURL":
 		return "identityEndpoint"
-	case slices.Contains(Fields(), key):
+	case key == "tenantName", key == "tenantID", NameOf(key) != "":
 		return key
 	case row != nil:
 		return row.Field
@@ -230,14 +224,14 @@ func FieldOf(key string) string {
 	return ""
 }
 
-// NameOf returns the name of the setting for a field of a provider spec.
+// NameOf returns the name of the setting for a field of a provider spec; empty when there is none.
 func NameOf(field string) string {
 	for i := range Keys {
-		if Keys[i].Field == field {
+		if field != "" && Keys[i].Field == field {
 			return Keys[i].Name
 		}
 	}
-	return field
+	return ""
 }
 
 // normal returns a key as the tables write it.

@@ -76,11 +76,16 @@ func code(names ...string) string {
 
 func TestEveryFieldOfAProviderSpecAboutCredentialsHasAPlaceInTheCredentials(t *testing.T) {
 	places := Texts(&client.Credentials{})
-	for _, field := range Fields() {
-		if places[field] == nil && field != "tenantName" && field != "tenantID" {
-			t.Errorf("%s has no place", field)
+	for _, k := range Keys {
+		if k.Field != "" && places[k.Field] == nil {
+			t.Errorf("%s has no place", k.Field)
 		}
-		if FieldOf(field) == "" {
+		if FieldOf(k.Field) != k.Field {
+			t.Errorf("%s is not a key of a Secret", k.Field)
+		}
+	}
+	for _, field := range []string{"tenantName", "tenantID"} {
+		if FieldOf(field) != field {
 			t.Errorf("%s is not a key of a Secret", field)
 		}
 	}

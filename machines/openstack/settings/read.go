@@ -224,26 +224,22 @@ func (r *reader) region() error {
 	return nil
 }
 
-// hint describes what to do about a key that no table has. prefix is what the suggestion begins with: auth. or OS_.
+// hint asks whether the key of the table that is most similar is meant; empty when none is similar. prefix is auth. or OS_.
 func hint(key, prefix string) string {
-	if row := find(normal(key)); row != nil {
-		return "write it beside auth"
-	}
 	var names []string
 	for _, k := range Keys {
 		if k.ways != "" || prefix != "auth." {
 			names = append(names, k.Name)
 		}
 	}
-	alike := v1alpha1.Nearest(normal(key), names, 1)
-	if len(alike) == 0 {
-		return "remove it"
+	alike := strings.Join(v1alpha1.Nearest(normal(key), names, 1), "")
+	switch {
+	case alike == "":
+		return ""
+	case prefix == "OS_":
+		alike = strings.ToUpper(alike)
 	}
-	name := alike[0]
-	if prefix == "OS_" {
-		name = strings.ToUpper(name)
-	}
-	return "did you mean " + prefix + name + "?"
+	return "did you mean " + prefix + alike + "?"
 }
 
 // fileOf returns the content of the file that a setting names.

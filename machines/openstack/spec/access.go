@@ -69,8 +69,8 @@ type Identity struct {
 // ofConfigured sets the credentials to those of the configured cloud, except for the region, and returns the identity that the spec
 // names. This identity is compared with the user's after the sign-in, when names and IDs are known.
 func (r *credentialReader) ofConfigured(c *client.Credentials) Identity {
-	last := len(r.list) - 1
-	own := *r.rules.configured
+	last := len(r.layers) - 1
+	own := *r.configured
 	own.Region, own.Places = c.Region, c.Places
 	above := func(f found, same ...string) found {
 		if f.from == last || slices.Contains(same, f.text) {
@@ -78,7 +78,7 @@ func (r *credentialReader) ofConfigured(c *client.Credentials) Identity {
 		}
 		return f
 	}
-	w := Identity{source: r.list[0].source, user: above(r.fields[r.way().user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
+	w := Identity{source: r.layers[0].source, user: above(r.fields[r.way().user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
 	if c.ApplicationCredentialID == "" {
 		w.domain = above(r.fields["domainName"])
 	}
@@ -97,7 +97,7 @@ func (w Identity) Check(scope *client.Scope) error {
 		is    []string
 	}{
 		{"user", w.user, []string{scope.User.Name, scope.User.ID}},
-		{"domain", w.domain, []string{scope.UserDomain.Name, scope.UserDomain.ID, scope.ProjectDomain.Name, scope.ProjectDomain.ID}},
+		{"domain", w.domain, []string{scope.User.Domain.Name, scope.User.Domain.ID, scope.ProjectDomain.Name, scope.ProjectDomain.ID}},
 		{"project", w.projectName, []string{scope.ProjectName, scope.ProjectID}},
 		{"project", w.projectID, []string{scope.ProjectID}},
 	} {

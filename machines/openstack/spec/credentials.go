@@ -11,26 +11,17 @@ import (
 	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
-// credentialRules are the operator's rules for the credentials in provider specs.
-type credentialRules struct {
-	// configured are the credentials of the configured cloud.
-	configured *client.Credentials
-	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
-	trusted []string
-	// override allows a spec to replace user, domain and project of the configured cloud.
-	override bool
-}
-
-// readCredentials reads the credentials from the layers, field by field:
+// Access returns the credentials. It returns an error of class Auth when they are missing or must not be sent to the endpoint. It reads them
+// from the layers, field by field:
 //   - The way of signing in is that of the highest layer that has one.
 //   - Project ID and project name count as one field.
 //   - A secret is sent to the endpoint of its own layer only. When a higher layer names another endpoint, that is an Auth error (MC-12).
 //   - A reference to a missing key or object is treated as empty, and no lower layer is used instead, as long as one way of signing in
 //     is complete.
 //   - With the secret of the configured cloud, the configured user signs in, for the configured project.
-func readCredentials(ls layers, of credentialRules) (*Access, error) {
-	ls.origin = newProvenance()
-	r := credentialReader{layers: ls, rules: of, fields: map[string]found{"": {from: -1}}}
+func (s *Sources) Access() (*Access, error) {
+	s.origin = newProvenance()
+	r := credentialReader{Sources: s, fields: map[string]found{"": {from: -1}}}
 	for _, names := range credentialNames {
 		got, err := r.text(names...)
 		if err != nil {
@@ -52,19 +43,21 @@ func readCredentials(ls layers, of credentialRules) (*Access, error) {
 		return nil, err
 	}
 	for _, a := range r.absent {
-		r.note(a.where + ": is treated as empty, because " + a.cause.Error())
+		r.note(r.layers[a.layer].where(a.field) + ": is treated as empty, because " + a.cause.Error())
 	}
-	a := &Access{Credentials: c, Origin: r.list[secret.from].where(secret.field), endpoint: endpoint, endpointField: r.list[endpoint.from].where("identityEndpoint")}
-	if secret.from == len(r.list)-1 {
-		for _, note := range of.configured.Notes {
-			r.note(of.configured.Source + ": " + note)
+	a := &Access{Credentials: c, Origin: r.layers[secret.from].where(secret.field), endpoint: endpoint, endpointField: r.layers[endpoint.from].where("identityEndpoint")}
+	if !strings.HasPrefix(a.Origin, s.object.Name) {
+		a.Origin = s.object.Name + ": " + a.Origin
+	}
+	if secret.from == len(r.layers)-1 {
+		for _, note := range s.configured.Notes {
+			r.note(s.configured.Source + ": " + note)
 		}
-		if !of.override {
+		if !s.reader.options.IdentityOverride {
 			a.Wanted = r.ofConfigured(c)
 		}
 	}
-	// The operator trusts the Secrets of these namespaces, so that an endpoint in them need not be in the list of allowed endpoints.
-	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(of.trusted, endpoint.ref.Namespace)
+	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && s.reader.trusts(endpoint.ref.Namespace)
 	c.Shown = r.shownInstead()
 	return a, nil
 }
@@ -91,8 +84,7 @@ var ways = []way{
 
 // credentialReader reads the credentials.
 type credentialReader struct {
-	layers
-	rules credentialRules
+	*Sources
 	// fields are the values of the fields, by their first names.
 	fields map[string]found
 	// absent are the fields that are treated as empty because they cannot be read, in the order of reading.
@@ -101,20 +93,20 @@ type credentialReader struct {
 
 // absentField is a field that is treated as empty because it cannot be read.
 type absentField struct {
-	layer        int
-	field, where string
-	cause        error
+	layer int
+	field string
+	cause error
 }
 
 // text returns the value of the highest layer that has the field. Names whose value cannot be read count as empty, and then no lower
 // layer is read.
 func (r *credentialReader) text(names ...string) (found, error) {
-	for i, l := range r.list {
+	for i, l := range r.layers {
 		before := len(r.absent)
 		readable := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			cause, tolerable := r.tolerable(l.values[name].err)
 			if tolerable {
-				r.absent = append(r.absent, absentField{layer: i, field: name, where: l.where(name), cause: cause})
+				r.absent = append(r.absent, absentField{layer: i, field: name, cause: cause})
 			}
 			return tolerable
 		})
@@ -129,12 +121,12 @@ func (r *credentialReader) text(names ...string) (found, error) {
 // tolerable reports whether the error err about a credential becomes a warning, so that the credential is treated as empty. This is so when
 // a reference points to a missing key or object, or when reading is lenient and the field is invalid. cause is the reason that the warning
 // shows.
-func (ls layers) tolerable(err error) (cause error, ok bool) {
+func (s *Sources) tolerable(err error) (cause error, ok bool) {
 	var missing *missingReference
 	if errors.As(err, &missing) {
 		return missing, true
 	}
-	return err, ls.lenient && fault.Is(err, fault.Invalid)
+	return err, s.object.Lenient && fault.Is(err, fault.Invalid)
 }
 
 // way returns the way of signing in that drover uses: the first one of the highest layer that has any; the zero value when there is
@@ -142,7 +134,7 @@ func (ls layers) tolerable(err error) (cause error, ok bool) {
 // a deleted Secret could move a Machine into the project of the configured cloud. And within its layer, it prefers a way whose secret
 // could be read.
 func (r *credentialReader) way() way {
-	lowest := len(r.list)
+	lowest := len(r.layers)
 	for _, a := range r.absent {
 		if slices.ContainsFunc(ways, func(w way) bool { return a.field == w.user || a.field == w.secret }) {
 			lowest = min(lowest, a.layer)
@@ -151,7 +143,7 @@ func (r *credentialReader) way() way {
 	var best way
 	at, complete := lowest+1, false
 	for _, w := range ways {
-		user, readable := r.fields[w.user], lowest < len(r.list) && r.fields[w.secret].given()
+		user, readable := r.fields[w.user], lowest < len(r.layers) && r.fields[w.secret].given()
 		if user.given() && (user.from < at || user.from == at && readable && !complete) {
 			best, at, complete = w, user.from, readable
 		}
@@ -162,7 +154,7 @@ func (r *credentialReader) way() way {
 // credentials returns the fields that the way uses as credentials. Fields that are not fields of a provider spec are those of the
 // configured cloud, where its user or project is used, or its endpoint.
 func (r *credentialReader) credentials(w way) *client.Credentials {
-	own := r.rules.configured
+	own := r.configured
 	c := &client.Credentials{CACert: own.CACert, Interfaces: own.Interfaces}
 	texts := settings.Texts(c)
 	for _, field := range append([]string{"identityEndpoint", "region", w.user, w.secret}, w.uses...) {
@@ -188,7 +180,7 @@ func (r *credentialReader) credentials(w way) *client.Credentials {
 // addConfigured adds the settings of the configured cloud that no field of a provider spec has: those of its user, of its project and of its
 // endpoint, each where the credentials use it. project is the field that names the project.
 func (r *credentialReader) addConfigured(c *client.Credentials, w way, project found) {
-	own, last := r.rules.configured, len(r.list)-1
+	own, last := r.configured, len(r.layers)-1
 	if c.Username != "" && r.fields["username"].from == last {
 		c.UserID, c.UserDomainName, c.UserDomainID = own.UserID, own.UserDomainName, own.UserDomainID
 	}
@@ -223,11 +215,11 @@ func (r *credentialReader) complete(c *client.Credentials) error {
 			continue
 		}
 		if absent := r.absences(c); absent != "" {
-			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", r.list[0].source, absent)
+			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", r.layers[0].source, absent)
 		}
-		from := r.list[0]
-		if last := len(r.list) - 1; r.fields[r.way().user].from == last {
-			from = r.list[last]
+		from := r.layers[0]
+		if last := len(r.layers) - 1; r.fields[r.way().user].from == last {
+			from = r.layers[last]
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: %s", from.where(need.field), need.what)
 	}
@@ -266,7 +258,7 @@ func isProject(field string) bool {
 // this Secret names the endpoint or the endpoint is the configured cloud's.
 func (r *credentialReader) sendable(secret found) error {
 	endpoint := r.fields["identityEndpoint"]
-	for i := secret.from; i < len(r.list); i++ {
+	for i := secret.from; i < len(r.layers); i++ {
 		own, err := r.textIn(i, "identityEndpoint")
 		if err != nil {
 			return err
@@ -279,29 +271,29 @@ func (r *credentialReader) sendable(secret found) error {
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"%s.identityEndpoint: %s has no credentials of its own, and the credentials of %s are for %s only; set credentials next to identityEndpoint",
-			r.list[0].source, shownEndpoint(endpoint), r.list[secret.from].source, shownEndpoint(own))
+			r.layers[0].source, shownEndpoint(endpoint), r.layers[secret.from].source, shownEndpoint(own))
 	}
 	if r.belongTogether(secret, endpoint) {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 		"%s: %s is in namespace %s and names no endpoint, so drover sends its content to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to that key",
-		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
+		r.layers[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
 }
 
 // belongTogether reports whether a secret may be sent to an endpoint, depending on where both were found.
 func (r *credentialReader) belongTogether(secret, endpoint found) bool {
 	switch {
-	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.rules.configured.IdentityEndpoint):
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.configured.IdentityEndpoint):
 		return true
 	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
 		return true
-	case secret.ref.Namespace != r.list[secret.from].namespace:
+	case secret.ref.Namespace != r.layers[secret.from].namespace:
 		return false
 	}
 	// The secret is in the same namespace as the object that names it. Anyone who can write that object could read the secret
 	// anyway.
-	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
+	return endpoint.from >= secret.from || r.layers[endpoint.from].namespace == secret.ref.Namespace
 }
 
 // shownEndpoint returns an endpoint for a message, without quotes.

@@ -45,7 +45,7 @@ func TestReadCredentialsFromAProviderSpecAndTheConfiguredCloud(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c *client.Credentials
-			with, err := readCredentials(stack(t, tc.documents...), credentialRules{configured: &client.Credentials{}, override: true})
+			with, err := stack(t, tc.documents...).Access()
 			if err == nil {
 				c = with.Credentials
 			}
@@ -63,7 +63,7 @@ func TestReadCredentialsFromAProviderSpecAndTheConfiguredCloud(t *testing.T) {
 
 func TestTrailingSpaceOfAPassword(t *testing.T) {
 	t.Run("a space at the end of a password is kept, and a line break after it is removed (F-40)", func(t *testing.T) {
-		with, err := readCredentials(stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
+		with, err := stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`).Access()
 		if err != nil || with.Credentials.Password != "p " {
 			t.Errorf("got %+v, %v", with, err)
 		}
@@ -78,15 +78,13 @@ func TestWhatTheConfiguredCloudGivesToOtherCredentials(t *testing.T) {
 	}
 	read := func(t *testing.T, document string, override bool) (*client.Credentials, []string, error) {
 		t.Helper()
-		ls := stack(t, document)
-		ls.list = append(ls.list, configuredLayer(own))
-		var notes []string
-		ls.note = func(text string) { notes = append(notes, text) }
-		a, err := readCredentials(ls, credentialRules{configured: &own, override: override})
+		s := stack(t, document)
+		s.layers, s.configured, s.reader.options.IdentityOverride = append(s.layers, configuredLayer(own)), &own, override
+		a, err := s.Access()
 		if err != nil {
-			return nil, notes, err
+			return nil, s.Warnings(), err
 		}
-		return a.Credentials, notes, nil
+		return a.Credentials, s.Warnings(), nil
 	}
 	for name, tc := range map[string]struct {
 		document string

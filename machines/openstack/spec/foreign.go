@@ -24,21 +24,17 @@ var foreignDocuments = map[string]string{
 	"openstack.provider.extensions.gardener.cloud": "Gardener",
 }
 
-// foreign returns a message that says to which other program a document, or the cloudProviderSpec in it, belongs; empty when the document
-// has no apiVersion and kind.
-func foreign(raw []byte) string {
-	var d struct{ CloudProviderSpec json.RawMessage }
-	_ = json.Unmarshal(raw, &d) // a document that cannot be decoded is refused elsewhere
-	for _, document := range [][]byte{raw, d.CloudProviderSpec} {
-		version, kind := textOf(document, "apiVersion"), textOf(document, "kind")
-		if version == "" || kind == "" {
-			continue
-		}
-		group, _, _ := strings.Cut(version, "/")
-		return fmt.Sprintf("is a document of %s (apiVersion %.100s, kind %.100s), which drover cannot read; write a providerSpec of machine-controller's form: %s maps the fields",
-			cmp.Or(foreignDocuments[group], "another program"), version, kind, comingFrom)
+// typed is what a document says about its kind.
+type typed struct{ APIVersion, Kind string }
+
+// foreign returns a message that says to which other program a document belongs; empty when the document has no apiVersion and kind.
+func (d typed) foreign() string {
+	if d.APIVersion == "" || d.Kind == "" {
+		return ""
 	}
-	return ""
+	group, _, _ := strings.Cut(d.APIVersion, "/")
+	return fmt.Sprintf("is a document of %s (apiVersion %.100s, kind %.100s), which drover cannot read; write a providerSpec of machine-controller's form: %s maps the fields",
+		cmp.Or(foreignDocuments[group], "another program"), d.APIVersion, d.Kind, comingFrom)
 }
 
 // checkProvider returns an error when cloudProvider names another cloud than OpenStack, or when the document is another program's. It is
@@ -49,8 +45,14 @@ func foreign(raw []byte) string {
 // And a Cluster object may belong to another program, and must not stop the Machines of its namespace. ignored reports whether the
 // document must be treated as empty.
 func (s *Sources) checkProvider(path string, raw []byte) (ignored bool, err error) {
-	own, isCluster := textOf(raw, "cloudProvider"), strings.HasPrefix(path, "Cluster ")
-	text := foreign(raw)
+	var d struct {
+		typed
+		CloudProvider     string
+		CloudProviderSpec typed
+	}
+	_ = json.Unmarshal(raw, &d) // a field that cannot be decoded stays empty, and is refused elsewhere
+	own, isCluster := d.CloudProvider, strings.HasPrefix(path, "Cluster ")
+	text := cmp.Or(d.foreign(), d.CloudProviderSpec.foreign())
 	ignored = text != "" || isCluster && own != "" && own != Name
 	if provider := cmp.Or(s.Config.CloudProvider, own, Name); text == "" && provider != Name {
 		text = fmt.Sprintf("cloudProvider %s is not supported by drover; supported: %s", provider, strings.Join(s.reader.options.CloudProviders, ", "))
@@ -65,19 +67,4 @@ func (s *Sources) checkProvider(path string, raw []byte) (ignored bool, err erro
 		return false, invalid(path, "%s", text)
 	}
 	return ignored, nil
-}
-
-// textOf returns the string value of a key of a JSON object, ignoring the key's case; empty when there is none.
-func textOf(raw []byte, name string) string {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
-		return ""
-	}
-	for key, value := range all {
-		var text string
-		if strings.EqualFold(key, name) && json.Unmarshal(value, &text) == nil {
-			return text
-		}
-	}
-	return ""
 }

@@ -5,20 +5,21 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 var errUnreadable = errors.New("unreadable")
 
-// stack returns the layers of a spec, one for each document, in the order of precedence. The last one is the configured cloud.
-func stack(t *testing.T, documents ...string) layers {
+// stack returns the sources of a spec, one layer for each document, in the order of precedence. The last one is the configured cloud.
+func stack(t *testing.T, documents ...string) *Sources {
 	t.Helper()
-	ls := layers{note: func(string) {}}
+	s := &Sources{reader: NewReader(Options{IdentityOverride: true}), configured: &client.Credentials{}}
 	for _, d := range documents {
-		fields, err := v1alpha1.Fields("doc", []byte(d), specFields, ignoredFields)
-		if err != nil {
-			t.Fatal(err)
+		fields, wrong := v1alpha1.Fields("doc", []byte(d), specFields, ignoredFields)
+		if len(wrong) > 0 {
+			t.Fatal(wrong)
 		}
-		ls.list = append(ls.list, documentLayer("doc", "", fields, func(*reference) (string, error) { return "", errUnreadable }))
+		s.layers = append(s.layers, documentLayer("doc", "", fields, func(*reference) (string, error) { return "", errUnreadable }))
 	}
-	return ls
+	return s
 }

@@ -13,27 +13,20 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// objects reads the API objects that one provider spec refers to, each Secret and ConfigMap only once.
-type objects struct {
-	*Options
-	// namespace is the Machine's namespace. References may point only into this namespace and into the allowed namespaces.
-	namespace string
-	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
-	known map[reference]contents
-}
-
 // contents are the keys of a Secret or ConfigMap, or the error of its read.
 type contents struct {
 	keys map[string]string
 	err  error
 }
 
-// get reads an object. It returns an error for a namespace that is neither the Machine's nor allowed by the operator (MC-12).
-func (o *objects) get(ctx context.Context, kind string, key types.NamespacedName, into ctrlclient.Object) error {
-	if key.Namespace != o.namespace && !slices.Contains(o.AllowedNamespaces, key.Namespace) {
+// get reads an API object that the provider spec refers to. It returns an error for a namespace that is neither the Machine's nor allowed by
+// the operator (MC-12).
+func (s *Sources) get(ctx context.Context, kind string, key types.NamespacedName, into ctrlclient.Object) error {
+	o, own := &s.reader.options, s.object.Namespace
+	if key.Namespace != own && !slices.Contains(o.AllowedNamespaces, key.Namespace) {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
 			"%s %s: refers to an object in namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
-			kind, key, key.Namespace, o.namespace, o.namespace, key.Namespace, v1alpha1.BindReferences(o.ServiceAccount, key.Namespace))
+			kind, key, key.Namespace, own, own, key.Namespace, v1alpha1.BindReferences(o.ServiceAccount, key.Namespace))
 	}
 	if o.Objects == nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s cannot be read without a cluster", key)
@@ -58,33 +51,33 @@ func (o *objects) get(ctx context.Context, kind string, key types.NamespacedName
 	return fault.New(fault.Transient, fault.CodeUnknown, "reading %s: %v", key, err)
 }
 
-// contents returns the keys of a Secret or ConfigMap.
-func (o *objects) contents(ctx context.Context, of reference) (map[string]string, error) {
+// contents returns the keys of a Secret or ConfigMap. It reads each only once.
+func (s *Sources) contents(ctx context.Context, of reference) (map[string]string, error) {
 	of.Key = ""
-	got, ok := o.known[of]
+	got, ok := s.known[of]
 	if ok {
 		return got.keys, got.err
 	}
 	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
 	if of.Kind == secretKind {
 		secret := &corev1.Secret{}
-		got.err, got.keys = o.get(ctx, string(of.Kind), key, secret), map[string]string{}
+		got.err, got.keys = s.get(ctx, string(of.Kind), key, secret), map[string]string{}
 		for name, data := range secret.Data {
 			got.keys[name] = string(data)
 		}
 	} else {
 		config := &corev1.ConfigMap{}
-		got.err = o.get(ctx, string(of.Kind), key, config)
+		got.err = s.get(ctx, string(of.Kind), key, config)
 		got.keys = config.Data
 	}
-	o.known[of] = got
+	s.known[of] = got
 	return got.keys, got.err
 }
 
 // dereference returns the value of one key of a Secret or ConfigMap. When the key or the object does not exist, the error wraps a
 // *missingReference.
-func (o *objects) dereference(ctx context.Context, ref *reference) (string, error) {
-	keys, err := o.contents(ctx, *ref)
+func (s *Sources) dereference(ctx context.Context, ref *reference) (string, error) {
+	keys, err := s.contents(ctx, *ref)
 	text, ok := keys[ref.Key]
 	switch {
 	case apierrors.IsNotFound(err):

@@ -2,108 +2,107 @@ package spec
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// readSpec reads the fields other than credentials. It does not check what only the cloud can answer. reserved are keys that tags
-// may not set. Its error names everything that is wrong.
-func readSpec(ls layers, reserved []string) (*Spec, error) {
-	ls.origin = newProvenance()
-	s := &Spec{source: ls.list[0].source, origin: ls.origin}
-	var errs []error
+// Spec returns the fields other than credentials. It does not check what only the cloud can answer. Its error names everything that is
+// wrong.
+func (s *Sources) Spec() (*Spec, error) {
+	s.origin = newProvenance()
+	got := &Spec{source: s.layers[0].source, origin: s.origin}
+	errs := slices.Clone(s.refused)
 	text := func(names ...string) found {
-		got, err := ls.text(names...)
+		f, err := s.text(names...)
 		errs = append(errs, err)
-		return got
+		return f
 	}
 	required := func(name string) string {
 		before := len(errs)
-		got := text(name)
-		if errs[before] == nil && !got.given() {
-			errs = append(errs, invalid(s.source+"."+name, "is missing; set the %s of the servers", name))
+		f := text(name)
+		if errs[before] == nil && !f.given() {
+			errs = append(errs, invalid(got.source+"."+name, "is missing; set the %s of the servers", name))
 		}
-		return got.text
+		return f.text
 	}
 	flag := func(name string) bool {
 		on, _ := strconv.ParseBool(text(name).text)
 		return on
 	}
-	s.Flavor, s.Image = required("flavor"), required("image")
-	s.AvailabilityZone, s.Subnet, s.FloatingIPPool = text("availabilityZone").text, text("subnet").text, text("floatingIpPool").text
-	s.RootDiskVolumeType, s.KeyName, s.ComputeAPIVersion = text("rootDiskVolumeType").text, text("keyName").text, text("computeAPIVersion").text
+	got.Flavor, got.Image = required("flavor"), required("image")
+	got.AvailabilityZone, got.Subnet, got.FloatingIPPool = text("availabilityZone").text, text("subnet").text, text("floatingIpPool").text
+	got.RootDiskVolumeType, got.KeyName, got.ComputeAPIVersion = text("rootDiskVolumeType").text, text("keyName").text, text("computeAPIVersion").text
 	group := text("serverGroupID", "serverGroup")
-	s.ServerGroup, s.ServerGroupField = group.text, group.field
-	var err error
-	s.SecurityGroups, _, err = ls.texts("securityGroups")
-	errs = append(errs, err)
-	s.Networks, err = readNetworks(text("network"), ls)
-	errs = append(errs, err)
-	s.ConfigDrive, s.DisablePortSecurity = flag("configDrive"), flag("disablePortSecurity")
-	s.RootDiskSizeGB, _ = strconv.Atoi(text("rootDiskSizeGB").text)
-	errs = append(errs, s.readTags(ls, reserved))
-	s.dropIdle(ls)
+	got.ServerGroup, got.ServerGroupField = group.text, group.field
+	groups, _ := s.highest("securityGroups")
+	got.SecurityGroups, errs = groups.list(), append(errs, groups.err)
+	networks, err := s.networks(text("network"))
+	got.Networks, errs = networks, append(errs, err)
+	got.ConfigDrive, got.DisablePortSecurity = flag("configDrive"), flag("disablePortSecurity")
+	got.RootDiskSizeGB, _ = strconv.Atoi(text("rootDiskSizeGB").text)
+	errs = append(errs, got.readTags(s))
+	got.dropIdle(s)
 	if err := Together(errs...); err != nil {
 		return nil, err
 	}
-	return s, nil
+	if got.ServerGroup == "" && s.reader.options.SharedServerGroup {
+		got.ServerGroup = SharedServerGroup
+	}
+	return got, nil
 }
 
-// readNetworks returns the networks. network and networks are one field: both are read from the highest layer that has either.
-func readNetworks(first found, ls layers) (all []string, err error) {
-	more, from, err := ls.texts("networks")
+// networks returns the networks. network and networks are one field: both are read from the highest layer that has either.
+func (s *Sources) networks(first found) (all []string, err error) {
+	more, from := s.highest("networks")
 	if first.given() && (from < 0 || first.from <= from) {
 		all = append(all, first.text)
 	}
 	if from >= 0 && (!first.given() || from <= first.from) {
-		all = append(all, more...)
+		all = append(all, more.list()...)
 	}
-	return unique(all), err
+	return unique(all), more.err
 }
 
 // dropIdle clears each field that has no effect because of another field, and adds a warning.
-func (s *Spec) dropIdle(ls layers) {
+func (s *Spec) dropIdle(from *Sources) {
 	if s.RootDiskVolumeType != "" && s.RootDiskSizeGB == 0 {
-		ls.note(s.source + ".rootDiskVolumeType: has no effect without rootDiskSizeGB; set both or none")
+		from.note(s.source + ".rootDiskVolumeType: has no effect without rootDiskSizeGB; set both or none")
 		s.RootDiskVolumeType = ""
 	}
 	if s.DisablePortSecurity && len(s.SecurityGroups) > 0 {
-		ls.note(s.source + ".securityGroups: has no effect beside disablePortSecurity; keep one of them")
+		from.note(s.source + ".securityGroups: has no effect beside disablePortSecurity; keep one of them")
 		s.SecurityGroups = nil
 	}
 }
 
 // readTags reads a map (server metadata) or a list. In a list, an item k=v is metadata, and any other item is a Nova tag. It
 // returns an error for a reserved key.
-func (s *Spec) readTags(ls layers, reserved []string) error {
-	for i, l := range ls.list {
-		v := ls.read(i, "tags")
-		if v.err != nil {
-			return v.err
-		}
-		s.Metadata = maps.Clone(v.pairs)
-		for _, tag := range v.texts {
-			key, val, pair := strings.Cut(tag.text, "=")
-			switch {
-			case !pair:
-				s.Tags = append(s.Tags, tag.text)
-			case s.Metadata == nil:
-				s.Metadata = map[string]string{key: val}
-			default:
-				s.Metadata[key] = val
-			}
-		}
-		for _, key := range reserved {
-			if _, taken := s.Metadata[key]; taken {
-				return invalid(l.where("tags"), "the key %s is reserved for drover; remove it", key)
-			}
-		}
-		if len(s.Metadata)+len(s.Tags) > 0 {
-			return s.checkTags(ls.lenient, l.where("tags"))
+func (s *Spec) readTags(from *Sources) error {
+	v, at := from.highest("tags")
+	if at < 0 || v.err != nil {
+		return v.err
+	}
+	where := from.layers[at].where("tags")
+	s.Metadata = maps.Clone(v.pairs)
+	for _, tag := range v.list() {
+		key, val, pair := strings.Cut(tag, "=")
+		switch {
+		case !pair:
+			s.Tags = append(s.Tags, tag)
+		case s.Metadata == nil:
+			s.Metadata = map[string]string{key: val}
+		default:
+			s.Metadata[key] = val
 		}
 	}
-	return nil
+	for _, key := range from.reader.options.ReservedTags {
+		if _, taken := s.Metadata[key]; taken {
+			return invalid(where, "the key %s is reserved for drover; remove it", key)
+		}
+	}
+	return s.checkTags(from.object.Lenient, where)
 }
 
 // Limits of a server's tags. Each list of the servers of a project repeats all of them. longestMetadata is Nova's limit, in characters,

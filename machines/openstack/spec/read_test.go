@@ -44,7 +44,7 @@ func TestReadProviderSpec(t *testing.T) {
 		"line breaks at the end of a value are removed (F-40)":                               {[]string{`{"flavor":"f\r\n","image":"i\n","network":"n"}`}, func(s *Spec) bool { return s.Flavor == "f" && s.Image == "i" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := readSpec(stack(t, tc.documents...), nil)
+			s, err := stack(t, tc.documents...).Spec()
 			switch {
 			case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
 				t.Fatalf("got %v, want %q", err, tc.fails)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,24 +39,24 @@ type Options struct {
 
 // Reader reads provider specs.
 type Reader struct {
-	options Options
-	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
-	trusted    []string
+	options    Options
 	configured atomic.Pointer[client.Credentials]
 }
 
 // NewReader returns a Reader. It reads nothing yet.
 func NewReader(o Options) *Reader {
-	trusted := slices.Clone(o.AllowedNamespaces)
-	if o.OwnNamespace != "" {
-		trusted = append(trusted, o.OwnNamespace)
-	}
 	if len(o.CloudProviders) == 0 {
 		o.CloudProviders = []string{Name}
 	}
-	r := &Reader{options: o, trusted: trusted}
+	r := &Reader{options: o}
 	r.Configure(o.Configured)
 	return r
+}
+
+// trusts reports whether the operator trusts the Secrets of a namespace, so that an endpoint in them need not be in the list of allowed
+// endpoints: those of drover's own namespace and of the allowed ones.
+func (r *Reader) trusts(namespace string) bool {
+	return namespace == r.options.OwnNamespace || slices.Contains(r.options.AllowedNamespaces, namespace)
 }
 
 // Configure replaces the credentials of the configured cloud for all later calls of Read.
@@ -74,7 +73,7 @@ func configuredLayer(own client.Credentials) layer {
 	for field, plain := range settings.Texts(&own) {
 		values[field] = textValue(*plain, nil)
 	}
-	return layer{source: source, values: values, where: func(field string) string { return source + ": " + settings.NameOf(field) }}
+	return layer{source: source, values: values, where: func(field string) string { return source + ": " + cmp.Or(settings.NameOf(field), field) }}
 }
 
 // Object is a Machine or a template with a provider spec.
@@ -94,38 +93,10 @@ type Object struct {
 // field or its reference: [Sources.Spec] and [Sources.Access] return those of the fields that they use.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(),
-		objects: objects{Options: &r.options, namespace: o.Namespace, known: map[reference]contents{}},
+		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(), known: map[reference]contents{},
 	}
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-// Spec returns the fields other than credentials.
-func (s *Sources) Spec() (*Spec, error) {
-	got, err := readSpec(s.stack(), s.reader.options.ReservedTags)
-	if err := Together(append(slices.Clone(s.refused), err)...); err != nil {
-		return nil, err
-	}
-	if got.ServerGroup == "" && s.reader.options.SharedServerGroup {
-		got.ServerGroup = SharedServerGroup
-	}
-	return got, nil
-}
-
-// Access returns the credentials. It returns an error of class Auth when they are missing or must not be sent to the endpoint.
-func (s *Sources) Access() (*Access, error) {
-	rules := credentialRules{configured: s.configured, trusted: s.reader.trusted, override: s.reader.options.IdentityOverride}
-	a, err := readCredentials(s.stack(), rules)
-	if err == nil && !strings.HasPrefix(a.Origin, s.object.Name) {
-		a.Origin = s.object.Name + ": " + a.Origin
-	}
-	return a, err
-}
-
-// stack returns the layers, highest first.
-func (s *Sources) stack() layers {
-	return layers{list: s.layers, lenient: s.object.Lenient, note: s.note}
 }

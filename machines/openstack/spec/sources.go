@@ -1,24 +1,14 @@
 package spec
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"strings"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
 // Sources are the documents and Secrets of one provider spec, with all references followed.
@@ -33,8 +23,12 @@ type Sources struct {
 	object Object
 	// configured holds the credentials of the configured cloud at the time of Read.
 	configured *client.Credentials
-	objects    objects
-	layers     []layer
+	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
+	known map[reference]contents
+	// layers are in order of precedence (Machine, class, Cluster, configured cloud), with all references resolved.
+	layers []layer
+	// origin records the values that the messages of what is read last, the spec or the credentials, must not show.
+	origin provenance
 	// noted are the warnings that have been found so far, and refused the errors about fields of the documents.
 	noted   []string
 	refused []error
@@ -50,206 +44,125 @@ func (s *Sources) Warnings() []string {
 // note adds a warning.
 func (s *Sources) note(text string) { s.noted = append(s.noted, text) }
 
-// read collects the layers of a provider spec, from the highest to the lowest (Machine, class, Cluster, configured cloud), and
-// merges their provider configs.
-func (s *Sources) read(ctx context.Context) error {
-	o := &s.object
-	spec, err := o.Spec.Provider()
-	if err != nil && !o.Lenient {
-		return invalid(o.Name, "spec: %v", err)
+// layer is one source of a provider spec. A field that is empty in one layer is read from the next one.
+type layer struct {
+	// source is the object and the path of the document in it, for messages. Its namespace is empty for the configured cloud.
+	source, namespace string
+	// where returns the name of a field of the layer, for messages.
+	where  func(field string) string
+	values map[string]value
+}
+
+// value returns the value of a field in one layer. It records its warnings, and what messages must not show of it.
+func (s *Sources) value(i int, field string) value {
+	v := s.layers[i].values[field]
+	for _, key := range v.unknown {
+		s.note(s.layers[i].where(field) + "." + key + ": unknown field, which has no effect; remove it")
 	}
-	if err != nil {
-		s.note(fmt.Sprintf("%s: spec: %v", o.Name, err))
-		spec = o.Spec.ProviderSpec
+	for _, t := range v.texts {
+		s.origin.add(field, t)
 	}
-	if err := s.document(ctx, o.Name+": spec.providerSpec.value", o.Namespace, spec.Value); err != nil {
-		return err
-	}
-	if spec.ValueFrom != nil && spec.ValueFrom.MachineClass != nil {
-		if err := s.class(ctx, o.Name, spec.ValueFrom.MachineClass); err != nil {
-			return err
+	return v
+}
+
+// text returns the highest layer's value of a field with aliases. It returns an error for aliases that disagree within a layer.
+func (s *Sources) text(names ...string) (found, error) {
+	for i := range s.layers {
+		if got, err := s.textIn(i, names...); err != nil || got.given() {
+			return got, err
 		}
 	}
-	if err := s.cluster(ctx, o.Name, o.Labels); err != nil {
-		return err
-	}
-	s.layers = append(s.layers, configuredLayer(*s.configured))
-	return nil
+	return found{from: -1, field: names[0]}, nil
 }
 
-// document adds one providerSpec.value as a layer, and follows its references.
-func (s *Sources) document(ctx context.Context, path, namespace string, document *runtime.RawExtension) error {
-	if err := v1alpha1.CheckDocument(document); err != nil && !s.object.Lenient {
-		return invalid(path, "%v", err)
-	}
-	var raw []byte
-	if document != nil {
-		raw = document.Raw
-	}
-	ignored, err := s.checkProvider(path, raw)
-	if err != nil {
-		return err
-	}
-	if ignored {
-		raw = nil
-	}
-	config := accepted(s, path, raw, func(raw []byte) (*v1alpha1.ProviderConfig, error) { return v1alpha1.ParseProviderConfig(path, raw) })
-	fill(s.Config, config)
-	path += ".cloudProviderSpec"
-	raw = config.CloudProviderSpec.Raw
-	s.noteIgnored(path, raw)
-	fields := accepted(s, path, raw, func(raw []byte) (map[string]json.RawMessage, error) {
-		return v1alpha1.Fields(path, raw, specFields, ignoredFields)
-	})
-	s.layers = append(s.layers, documentLayer(path, namespace, fields, func(ref *reference) (string, error) { return s.objects.dereference(ctx, ref) }))
-	return nil
-}
-
-// documentLayer returns the fields of a document as a layer.
-func documentLayer(path, namespace string, fields map[string]json.RawMessage, get dereference) layer {
-	l := layer{source: path, namespace: namespace, where: func(field string) string { return path + "." + field }, values: map[string]value{}}
-	for name, raw := range fields {
-		l.values[name] = readValue(name, l.where(name), raw, get)
-	}
-	return l
-}
-
-// noteIgnored adds a warning for each known key of a document that has no effect, unless its value asks for nothing.
-func (s *Sources) noteIgnored(path string, raw []byte) {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
-		return
-	}
-	for key, value := range all {
-		if why := withoutEffect[v1alpha1.Spelling(key, ignoredFields)]; why != "" && !v1alpha1.IsUnset(value) {
-			s.note(fmt.Sprintf("%s.%s: has no effect (%s); you may remove it", path, key, why))
+func (s *Sources) textIn(i int, names ...string) (found, error) {
+	got := found{from: -1}
+	for _, name := range names {
+		v := s.value(i, name)
+		switch {
+		case v.err != nil:
+			return found{from: -1, field: name}, v.err
+		case len(v.texts) == 0:
+		case !got.given():
+			got = v.texts[0]
+			got.from, got.field = i, name
+		case got.text == v.texts[0].text:
+		case s.object.Lenient, isProject(name):
+			// machine-controller has an order for the names of a project, and ignores the later ones.
+			s.note(s.layers[i].where(name) + ": is ignored, because it differs from " + got.field)
+		default:
+			return got, invalid(s.layers[i].where(name), "%s conflicts with %s %s; the two fields have the same meaning: keep one of them",
+				v.texts[0].shown(), got.field, got.shown())
 		}
 	}
+	return got, nil
 }
 
-// accepted returns what parse makes of a document without the fields that it refuses. When reading is lenient, there is a warning for each
-// such field, and otherwise an error, which [Sources.Spec] returns together with all others. A document that is not a JSON object is
-// like an empty one, and recorded in Unreadable.
-func accepted[T any](s *Sources, path string, raw []byte, parse func(raw []byte) (T, error)) T {
-	got, err := parse(raw)
-	if err == nil {
-		return got
-	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
-		refused := invalid(path, "not a JSON object")
-		if s.Unreadable == nil && s.object.Lenient {
-			s.Unreadable = refused
-		}
-		s.refuse(refused)
-	}
-	kept := map[string]json.RawMessage{}
-	got, _ = parse(nil)
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		kept[key] = all[key]
-		document, err := json.Marshal(kept)
-		if err == nil {
-			var more T
-			if more, err = parse(document); err == nil {
-				got = more
-				continue
-			}
-		}
-		delete(kept, key)
-		s.refuse(err)
-	}
-	return got
-}
-
-// refuse records an error about a document. When reading is lenient, it records a warning instead.
-func (s *Sources) refuse(err error) {
-	if s.object.Lenient {
-		s.note(err.Error())
-		return
-	}
-	s.refused = append(s.refused, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err))
-}
-
-// fill sets each empty field of high to its value in low.
-func fill(high, low *v1alpha1.ProviderConfig) {
-	into, from := reflect.ValueOf(high).Elem(), reflect.ValueOf(low).Elem()
-	for i := range into.NumField() {
-		if f := into.Field(i); f.IsZero() || f.Kind() == reflect.Slice && f.Len() == 0 {
-			f.Set(from.Field(i))
+// highest returns the value of a field in the highest layer that has it, and the index of that layer; -1 when no layer has the field.
+func (s *Sources) highest(name string) (value, int) {
+	for i := range s.layers {
+		if v := s.value(i, name); v.err != nil || len(v.texts)+len(v.pairs) > 0 {
+			return v, i
 		}
 	}
+	return value{}, -1
 }
 
-// class adds the layers of a MachineClass: credentials of its Secrets, then its own document.
-func (s *Sources) class(ctx context.Context, name string, ref *v1alpha1.MachineClassRef) error {
-	namespace := cmp.Or(ref.Namespace, s.objects.namespace)
-	class := &v1alpha1.MachineClass{}
-	if err := s.objects.get(ctx, "MachineClass", types.NamespacedName{Namespace: namespace, Name: ref.Name}, class); err != nil {
-		return about(name+": spec.providerSpec.valueFrom.machineClass", err)
+// list returns the texts of a list.
+func (v value) list() (all []string) {
+	for _, t := range v.texts {
+		all = append(all, t.text)
 	}
-	path := fmt.Sprintf("MachineClass %s/%s", namespace, ref.Name)
-	if class.Provider != "" && class.Provider != Name {
-		return invalid(path, "provider %q is not supported; the provider is %s", class.Provider, Name)
-	}
-	if err := s.secretLayer(ctx, path+": credentialsSecretRef", namespace, class.CredentialsSecretRef); err != nil {
-		return err
-	}
-	if err := s.secretLayer(ctx, path+": secretRef", namespace, class.SecretRef); err != nil {
-		return err
-	}
-	return s.document(ctx, path+": providerSpec", namespace, class.ProviderSpec)
+	return all
 }
 
-// secretLayer adds the credentials in a Secret as a layer, and ignores the other keys. A key is a field, or the name of a setting or
-// variable of the configured cloud.
-func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secret *corev1.SecretReference) error {
-	if secret == nil || secret.Name == "" {
+// invalid returns an error about a field or a document. where is its name.
+func invalid(where, format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s", where, fmt.Sprintf(format, args...))
+}
+
+// about puts where before an error. An error of package fault keeps its class; any other error gets the class Invalid.
+func about(where string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return reworded(err, where+": "+known.Message)
+	}
+	return invalid(where, "%v", err)
+}
+
+// reworded returns an error with another message and the same class. Its cause is err.
+func reworded(err error, message string) error {
+	e := *fault.Of(err)
+	e.Message, e.Err = fault.Line(message), err
+	return &e
+}
+
+// Together returns one error with the texts of all errors, so that nobody has to correct a spec error by error. It has the class of the
+// first. It leaves out nil, and returns nil when no other error is given.
+func Together(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
 		return nil
+	case 1:
+		return errs[0]
 	}
-	of := reference{Kind: secretKind, Namespace: cmp.Or(secret.Namespace, namespace), Name: secret.Name}
-	keys, err := s.objects.contents(ctx, of)
-	if err != nil {
-		return about(path, err)
+	var texts []string
+	for _, err := range errs {
+		texts = append(texts, fault.Of(err).Message)
 	}
-	// names maps each field to the key of the Secret from which it was read, such as username to OS_USERNAME.
-	names, values := map[string]string{}, map[string]value{}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		field := settings.FieldOf(key)
-		if field == "" || keys[key] == "" {
-			continue
-		}
-		if before, taken := names[field]; taken && keys[before] != keys[key] {
-			return invalid(of.object(), "keys %s and %s have the same meaning and different values; keep one of them", before, key)
-		}
-		ref := of
-		ref.Key = key
-		names[field], values[field] = key, textValue(keys[key], &ref)
-	}
-	s.layers = append(s.layers, layer{source: of.object(), namespace: of.Namespace, values: values, where: func(field string) string {
-		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", of.object(), cmp.Or(names[field], field), field)
-	}})
-	return nil
+	all := *fault.Of(errs[0])
+	all.Message, all.Err = fault.Line(strings.Join(unique(texts), "; ")), errors.Join(errs...)
+	return &all
 }
 
-// cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the
-// namespace. Without a label it adds nothing when the namespace has several Clusters or none.
-func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
-	if s.objects.Objects == nil {
-		return nil
-	}
-	all := &v1alpha1.ClusterList{}
-	if wanted := labels[v1alpha1.ClusterNameLabel]; wanted != "" {
-		all.Items = make([]v1alpha1.Cluster, 1)
-		key := types.NamespacedName{Namespace: s.objects.namespace, Name: wanted}
-		if err := s.objects.get(ctx, "Cluster", key, &all.Items[0]); err != nil {
-			return about(fmt.Sprintf("%s: label %s", name, v1alpha1.ClusterNameLabel), err)
+// unique returns the texts without duplicates, in the order of their first appearance.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
 		}
-	} else if err := s.objects.Objects.List(ctx, all, ctrlclient.InNamespace(s.objects.namespace), ctrlclient.Limit(2)); err != nil && !meta.IsNoMatchError(err) {
-		return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
 	}
-	if len(all.Items) != 1 {
-		return nil
-	}
-	c := &all.Items[0]
-	return s.document(ctx, fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Namespace, c.Spec.ProviderSpec.Value)
+	return out
 }

@@ -157,9 +157,9 @@ func textValue(plain string, ref *reference) value {
 func readObject(raw json.RawMessage, get dereference) (value, error) {
 	keys := []string{"secretKeyRef", "configMapKeyRef", "value"}
 	unknown := otherKeys(raw, keys...)
-	fields, err := v1alpha1.Fields("reference", raw, keys, unknown)
-	if err != nil {
-		return value{}, err
+	fields, wrong := v1alpha1.Fields("reference", raw, keys, unknown)
+	if len(wrong) > 0 {
+		return value{}, wrong[0]
 	}
 	incomplete := ""
 	for i, kind := range []referenceKind{secretKind, configMapKind} {

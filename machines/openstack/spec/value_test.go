@@ -38,17 +38,9 @@ func TestParseValueOfASpecField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(textsOf(v), " "); got != tc.want {
+			if got := strings.Join(v.list(), " "); got != tc.want {
 				t.Fatalf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
-}
-
-// textsOf returns the texts of a value.
-func textsOf(v value) (all []string) {
-	for _, f := range v.texts {
-		all = append(all, f.text)
-	}
-	return all
 }

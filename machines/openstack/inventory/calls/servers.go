@@ -34,48 +34,19 @@ func ListServers(ctx context.Context, s *client.Session, since time.Time, full b
 	if !full {
 		query.Set("changes-since", since.Add(-servers.Overlap).UTC().Format(time.RFC3339))
 	}
+	call := client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers}
 	var err error
 	for range restarts {
 		var rows []servers.Row
-		var date CloudTime
-		rows, date, err = serverPages(ctx, s, query)
+		var first http.Header
+		rows, first, err = client.Pages[servers.Row](ctx, s, client.Listing{Call: call, Path: "servers/detail", Field: "servers", Query: query})
 		if fault.Is(err, fault.Invalid) && len(rows) > 0 {
 			continue
 		}
-		return rows, date, err
+		date := cloudTime(first, rows[:min(len(rows), pageSize)])
+		return slices.DeleteFunc(rows, func(r servers.Row) bool { return !client.LooksLikeID(r.ID) }), date, err
 	}
 	return nil, CloudTime{}, err
-}
-
-// serverPages reads the pages of one list. When a page fails, it returns the error and the rows of the pages before that page.
-func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []servers.Row, date CloudTime, err error) {
-	ctx = client.ForList(ctx)
-	list := client.Listing{Path: "servers/detail", Field: "servers", Query: query}
-	for range client.MaxPages {
-		before := len(rows)
-		var next url.Values
-		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-			header, to, err := client.Page(ctx, api, list, func(r servers.Row) error {
-				rows = append(rows, r)
-				return client.TooLong(len(rows))
-			})
-			if err == nil && date.IsZero() {
-				date = cloudTime(header, rows)
-			}
-			next = to
-			return err
-		})
-		if err != nil {
-			return rows[:before], date, err
-		}
-		read := len(rows) - before
-		rows = slices.DeleteFunc(rows, func(r servers.Row) bool { return !client.LooksLikeID(r.ID) })
-		if next == nil || read == 0 {
-			return rows, date, nil
-		}
-		list.Query = next
-	}
-	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has too many pages")
 }
 
 // CloudTime is a time on the cloud's clock. Dated is true when it is the present time there, from the header Date of a response.
