@@ -39,6 +39,9 @@ type KubeletSettings struct {
 	FeatureGates                map[string]bool
 	// ExternalCloudProvider is true when a cloud-controller-manager initialises the node.
 	ExternalCloudProvider bool
+
+	// Ignored names the annotations whose values a kubelet would refuse, one sentence each. Their settings are the default ones.
+	Ignored []string
 }
 
 // DefaultKubeletSettings returns the settings of a Machine without annotations: 110 pods; 200m CPU, 300 MiB of memory and 1 GiB of disk
@@ -59,8 +62,9 @@ func DefaultKubeletSettings() KubeletSettings {
 // KubeletSettings returns the kubelet settings of a Machine that is created now. own holds the annotations of the Machine, or of its
 // template. They take precedence over the annotations of its MachineDeployment, or of its MachineSet when there is no MachineDeployment.
 // operating-system-manager reads only the annotations of the MachineDeployment and has its own defaults, so for its groups the settings
-// are computed from those annotations and defaults. The error names the annotation.
-func (o Owners) KubeletSettings(own map[string]string) (KubeletSettings, error) {
+// are computed from those annotations and defaults. A value that a kubelet would refuse costs only its setting, as in machine-controller
+// (F-128).
+func (o Owners) KubeletSettings(own map[string]string) KubeletSettings {
 	if ManagedByOSM(o.Deployment) {
 		return defaultsOSM().with(o.Deployment.Annotations)
 	}
@@ -93,15 +97,15 @@ func (s KubeletSettings) ReservesByDefault() bool {
 	})
 }
 
-// with returns the settings with the annotations applied. An empty value means the default, because KubeOne writes an empty EvictionHard. When a kubelet would not start with the value of an annotation, it returns an
-// error that names the annotation.
-func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, error) {
+// with returns the settings with the annotations applied. An empty value means the default, because KubeOne writes an empty EvictionHard.
+func (s KubeletSettings) with(annotations map[string]string) KubeletSettings {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[key]
 		if strings.Trim(value, " ,") == "" {
 			continue
 		}
 		var err error
+		was := s
 		if name, ok := strings.CutPrefix(key, annotationKubeletConfig); ok {
 			err = s.set(name, value)
 		} else if gate, ok := strings.CutPrefix(key, annotationFeatureGates); ok {
@@ -110,22 +114,29 @@ func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, e
 			s.ExternalCloudProvider, err = boolean(value)
 		}
 		if err != nil {
-			return s, fmt.Errorf("annotation %s: %w", key, err)
+			s = was
+			s.ignore(key, err)
 		}
 	}
-	return s, s.check()
+	s.resolveContradictions()
+	return s
 }
 
-// check returns an error when a kubelet would refuse the settings because two of them contradict each other.
-func (s *KubeletSettings) check() error {
+func (s *KubeletSettings) ignore(key string, why error) {
+	s.Ignored = append(s.Ignored, fmt.Sprintf("annotation %s: has no effect: %v", key, why))
+}
+
+// resolveContradictions replaces settings by the kubelet's defaults when two of them contradict each other, because a kubelet would not start.
+func (s *KubeletSettings) resolveContradictions() {
 	high, low := ptr.Deref(s.ImageGCHighThresholdPercent, 85), ptr.Deref(s.ImageGCLowThresholdPercent, 80)
 	if low >= high {
-		return fmt.Errorf("annotation %sImageGCLowThresholdPercent: %d%% is not below the high threshold of %d%%", annotationKubeletConfig, low, high)
+		s.ImageGCHighThresholdPercent, s.ImageGCLowThresholdPercent = nil, nil
+		s.ignore(annotationKubeletConfig+"ImageGCLowThresholdPercent", fmt.Errorf("%d%% is not below the high threshold of %d%%", low, high))
 	}
 	if most := s.ImageMaximumGCAge.Duration; most != 0 && most <= s.minimumGCAge() {
-		return fmt.Errorf("annotation %sImageMaximumGCAge: %v is not above the minimum age of %v", annotationKubeletConfig, most, s.minimumGCAge())
+		s.ignore(annotationKubeletConfig+"ImageMaximumGCAge", fmt.Errorf("%v is not above the minimum age of %v", most, s.minimumGCAge()))
+		s.ImageMaximumGCAge = metav1.Duration{}
 	}
-	return nil
 }
 
 // minimumGCAge returns the age from which an image may be deleted; the kubelet's default is 2 min.

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,12 +11,12 @@ import (
 
 func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.T) {
 	t.Run("the Machine's annotations override the default settings", func(t *testing.T) {
-		s, err := Owners{}.KubeletSettings(map[string]string{
+		s := Owners{}.KubeletSettings(map[string]string{
 			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
 			annotationKubeletConfig + "EvictionHard": "memory.available<5%", annotationFeatureGates + "Foo": "true", "other": "x",
 		})
-		if err != nil || s.KubeReserved["memory"] != "1Gi" || s.SystemReserved["memory"] != "500Mi" || s.MaxPods != 60 || s.EvictionHard["memory.available"] != "5%" || !s.FeatureGates["Foo"] {
-			t.Errorf("settings %+v, error %v", s, err)
+		if len(s.Ignored) > 0 || s.KubeReserved["memory"] != "1Gi" || s.SystemReserved["memory"] != "500Mi" || s.MaxPods != 60 || s.EvictionHard["memory.available"] != "5%" || !s.FeatureGates["Foo"] {
+			t.Errorf("settings %+v", s)
 		}
 	})
 	for name, tc := range map[string]struct {
@@ -35,31 +36,40 @@ func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.
 		}()}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 50, "200Mi 200Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := tc.owners.KubeletSettings(tc.own)
-			if memory := s.KubeReserved["memory"] + " " + s.SystemReserved["memory"]; err != nil || s.MaxPods != tc.pods || memory != tc.memory {
-				t.Errorf("%d pods and %s reserved, error %v", s.MaxPods, memory, err)
+			s := tc.owners.KubeletSettings(tc.own)
+			if memory := s.KubeReserved["memory"] + " " + s.SystemReserved["memory"]; s.MaxPods != tc.pods || memory != tc.memory {
+				t.Errorf("%d pods and %s reserved", s.MaxPods, memory)
 			}
 		})
 	}
 	t.Run("an empty annotation stands for the default setting (F-40, F-128)", func(t *testing.T) {
-		s, err := Owners{}.KubeletSettings(map[string]string{
+		s := Owners{}.KubeletSettings(map[string]string{
 			annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": "", annotationKubeletConfig + "KubeReserved": " , ",
 			annotationFeatureGates + "Foo": "", AnnotationExternalCloudProvider: "",
 		})
-		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
-			t.Errorf("error %v, settings:\n%s", err, diff)
+		if diff := cmp.Diff(DefaultKubeletSettings(), s); diff != "" {
+			t.Errorf("settings:\n%s", diff)
 		}
 	})
 	t.Run("empty entries of a list are skipped (F-128)", func(t *testing.T) {
-		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "KubeReserved": "cpu=100m,,memory=1Gi,"})
-		if diff := cmp.Diff(map[string]string{"cpu": "100m", "memory": "1Gi"}, s.KubeReserved); err != nil || diff != "" {
-			t.Errorf("error %v, settings:\n%s", err, diff)
+		s := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "KubeReserved": "cpu=100m,,memory=1Gi,"})
+		if diff := cmp.Diff(map[string]string{"cpu": "100m", "memory": "1Gi"}, s.KubeReserved); diff != "" {
+			t.Errorf("settings:\n%s", diff)
 		}
 	})
-	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
-		t.Run("an invalid value of the annotation "+name+" is an error", func(t *testing.T) {
-			if _, err := (Owners{}).KubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
-				t.Error("no error")
+	for name, value := range map[string]string{
+		"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5",
+		"ImageGCLowThresholdPercent": "90", "ImageMaximumGCAge": "1m",
+	} {
+		t.Run("a value of the annotation "+name+" that a kubelet would refuse costs only its setting, and is named (F-128)", func(t *testing.T) {
+			s := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + name: value, annotationFeatureGates + "Foo": "true"})
+			if len(s.Ignored) != 1 || !strings.HasPrefix(s.Ignored[0], "annotation "+annotationKubeletConfig+name+": has no effect: ") {
+				t.Errorf("named %q", s.Ignored)
+			}
+			want := DefaultKubeletSettings()
+			want.FeatureGates, want.Ignored = map[string]bool{"Foo": true}, s.Ignored
+			if diff := cmp.Diff(want, s); diff != "" {
+				t.Errorf("settings:\n%s", diff)
 			}
 		})
 	}

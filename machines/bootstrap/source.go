@@ -151,10 +151,6 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 
 // input collects everything that drover's own user data depends on, except the token.
 func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (*Input, error) {
-	settings, err := owners.KubeletSettings(m.Annotations)
-	if err != nil {
-		return nil, problem("%v", err)
-	}
 	facts, err := s.cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -165,7 +161,7 @@ func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, 
 	}
 	o := s.options
 	return &Input{
-		Name: m.ServerName(), Provider: config, KubeletVersion: m.Spec.Versions.Kubelet, Kubelet: settings,
+		Name: m.ServerName(), Provider: config, KubeletVersion: m.Spec.Versions.Kubelet, Kubelet: owners.KubeletSettings(m.Annotations),
 		Server: facts.server, CA: facts.ca, ClusterDNS: facts.dns, ClusterDomain: o.ClusterDomain,
 		Labels: labels, Taints: registrationTaints(m.Spec.Taints, o.StartupTaint),
 		ProviderIDPrefix: o.ProviderIDs.KubeletIDPrefix(config, facts.prefixes),

@@ -60,19 +60,15 @@ type resolved struct {
 // replace both. Neither can give a node more than the flavor has: the autoscaler would send the group pods that fit on other groups' nodes,
 // and not on these (F-92).
 //
-// template returns an error of class Invalid when the kubelet annotations of the template or the object cannot be read, because then no
-// server is created.
+// template returns an error of class Invalid when the amounts that kubelet annotations reserve cannot be subtracted.
 func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
-	settings, err := s.owners.KubeletSettings(s.template.Metadata.Annotations)
-	if err != nil {
-		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
-	}
+	settings := s.owners.KubeletSettings(s.template.Metadata.Annotations)
 	annotated := settings
 	over := readOverride(s.GetAnnotations())
 	flavor := shape
 	overShape(class, &shape, &settings)
 	over.apply(&shape, &settings)
-	refuted := slices.Concat(over.ignored, over.within(flavor, &shape))
+	refuted := slices.Concat(settings.Ignored, over.ignored, over.within(flavor, &shape))
 	left, err := allocatable(shape, settings, r.KernelMemory)
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)

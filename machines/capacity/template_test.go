@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/fault"
 )
 
 // zoneLabel is a label that the cloud's CSI driver puts on its nodes.
@@ -175,13 +174,16 @@ func TestANodeTemplateHasNoStartupTaint(t *testing.T) {
 	})
 }
 
-func TestAnUnreadableKubeletAnnotationIsAnErrorThatNamesIt(t *testing.T) {
+func TestAKubeletAnnotationThatCannotBeReadIsNamedAndTheTemplateStays(t *testing.T) {
 	d := deployment()
 	key := "v1.kubelet-config.machine-controller.kubermatic.io/MaxPods"
 	d.Spec.Template.Metadata.Annotations = map[string]string{key: "many"}
-	_, err := rules.template(ofDeployment(d), shape(), nil)
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "spec.template") {
-		t.Errorf("the error is %v", err)
+	got, err := rules.template(ofDeployment(d), shape(), nil)
+	if err != nil || got.Capacity.Pods().Value() != 110 {
+		t.Fatalf("%d pods, error %v; want the default of 110 (F-128)", got.Capacity.Pods().Value(), err)
+	}
+	if v := judge(ofDeployment(d), got, nil); !strings.Contains(v.condition.Message, key) || v.warning == "" || v.condition.Status != metav1.ConditionTrue {
+		t.Errorf("the verdict is %+v", v)
 	}
 }
 
