@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/utils/clock"
 )
 
@@ -47,7 +48,8 @@ const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 const providerPrefix = "openstack:///"
 
 // RunCloudControllerManager runs a simulated cloud-controller-manager of OpenStack until ctx ends. It sets the provider ID, addresses,
-// zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes of servers that no longer exist.
+// zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes that are not Ready and whose servers no
+// longer exist.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -92,7 +94,9 @@ func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() 
 		switch {
 		case known && uninitialized(n):
 			failures = append(failures, initialize(ctx, client, n, server))
-		case !known && ours:
+		case known && !slices.Equal(n.Status.Addresses, server.Addresses):
+			failures = append(failures, address(ctx, client, n.Name, server))
+		case !known && ours && !isReady(n):
 			err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
 			if err != nil && !apierrors.IsNotFound(err) {
 				failures = append(failures, fmt.Errorf("deleting node %s: %w", n.Name, err))
@@ -100,6 +104,11 @@ func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() 
 		}
 	}
 	return errors.Join(failures...)
+}
+
+func isReady(n *corev1.Node) bool {
+	_, ready := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
+	return ready != nil && ready.Status == corev1.ConditionTrue
 }
 
 func uninitialized(n *corev1.Node) bool {
@@ -119,13 +128,9 @@ func labelsOf(s Server) map[string]string {
 	return labels
 }
 
-// initialize writes to a new Node what the cloud knows of the Node's server. It writes the addresses first, because other
-// programs start when the taint is removed.
+// initialize writes to a new Node what the cloud knows of the Node's server. Like the real one it removes the taint first, and writes the
+// addresses afterwards. So a Node may be without addresses for a moment when other programs begin with it.
 func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node, s Server) error {
-	status := map[string]any{"status": map[string]any{"addresses": s.Addresses}}
-	if err := patchNode(ctx, client, n.Name, status, "status"); err != nil {
-		return err
-	}
 	labels := labelsOf(s)
 	fresh, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 	if err != nil {
@@ -137,7 +142,15 @@ func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node
 	}
 	// The patch contains the resourceVersion, so that a taint that another client adds meanwhile is not lost.
 	metadata := map[string]any{"labels": labels, "resourceVersion": fresh.ResourceVersion}
-	return patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec})
+	if err := patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec}); err != nil {
+		return err
+	}
+	return address(ctx, client, n.Name, s)
+}
+
+// address writes the addresses of a server to the status of its Node.
+func address(ctx context.Context, client kubernetes.Interface, node string, s Server) error {
+	return patchNode(ctx, client, node, map[string]any{"status": map[string]any{"addresses": s.Addresses}}, "status")
 }
 
 func patchNode(ctx context.Context, client kubernetes.Interface, name string, patch map[string]any, subresource ...string) error {
