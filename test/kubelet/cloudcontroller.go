@@ -23,6 +23,8 @@ import (
 // Server is a server of the cloud as the cloud-controller-manager sees it.
 type Server struct {
 	ID, Name, Flavor, Zone, Region string
+	// HostID identifies the physical host of the server within its project.
+	HostID string
 	// Addresses holds the addresses of the server, with the fixed addresses first.
 	Addresses []corev1.NodeAddress
 }
@@ -43,6 +45,9 @@ type CloudControllerOptions struct {
 
 // UninitializedTaint is on a node from its registration until the cloud-controller-manager has initialized it.
 const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// HostLabel identifies the physical host of a Node's server. It has the value that the host had when the Node was initialized.
+const HostLabel = "topology.openstack.org/host-id"
 
 // providerPrefix is the prefix of the provider ID of a server in the default region.
 const providerPrefix = "openstack:///"
@@ -117,12 +122,13 @@ func uninitialized(n *corev1.Node) bool {
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
 
-// labelsOf returns the labels of a server's Node, each under its current key and its deprecated key.
+// labelsOf returns the labels of a server's Node, those of Kubernetes each under its current key and its deprecated key.
 func labelsOf(s Server) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: s.Flavor, corev1.LabelInstanceType: s.Flavor,
 		corev1.LabelTopologyZone: s.Zone, corev1.LabelFailureDomainBetaZone: s.Zone,
 		corev1.LabelTopologyRegion: s.Region, corev1.LabelFailureDomainBetaRegion: s.Region,
+		HostLabel: s.HostID,
 	}
 	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
 	return labels
