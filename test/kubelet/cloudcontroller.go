@@ -25,6 +25,8 @@ type Server struct {
 	ID, Name, Flavor, Zone, Region string
 	// HostID identifies the physical host of the server within its project.
 	HostID string
+	// ShutDown reports whether the server is shut down.
+	ShutDown bool
 	// Addresses holds the addresses of the server, with the fixed addresses first.
 	Addresses []corev1.NodeAddress
 }
@@ -46,6 +48,9 @@ type CloudControllerOptions struct {
 // UninitializedTaint is on a node from its registration until the cloud-controller-manager has initialized it.
 const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
+// shutdownTaint is on a Node whose server is shut down, until the Node is Ready.
+const shutdownTaint = "node.cloudprovider.kubernetes.io/shutdown"
+
 // HostLabel identifies the physical host of a Node's server. It has the value that the host had when the Node was initialized.
 const HostLabel = "topology.openstack.org/host-id"
 
@@ -53,8 +58,8 @@ const HostLabel = "topology.openstack.org/host-id"
 const providerPrefix = "openstack:///"
 
 // RunCloudControllerManager runs a simulated cloud-controller-manager of OpenStack until ctx ends. It sets the provider ID, addresses,
-// zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes that are not Ready and whose servers no
-// longer exist.
+// zone, region and instance type of new Nodes, and removes the uninitialized taint. It taints the Nodes that are not Ready and whose servers are
+// shut down, and deletes those whose servers no longer exist.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -101,6 +106,8 @@ func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() 
 			failures = append(failures, initialize(ctx, client, n, server))
 		case known && !slices.Equal(n.Status.Addresses, server.Addresses):
 			failures = append(failures, address(ctx, client, n.Name, server))
+		case known && has(n, shutdownTaint) == isReady(n) && (isReady(n) || server.ShutDown):
+			failures = append(failures, taintShutDown(ctx, client, n))
 		case !known && ours && !isReady(n):
 			err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
 			if err != nil && !apierrors.IsNotFound(err) {
@@ -116,8 +123,21 @@ func isReady(n *corev1.Node) bool {
 	return ready != nil && ready.Status == corev1.ConditionTrue
 }
 
-func uninitialized(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, isUninitialized)
+func uninitialized(n *corev1.Node) bool { return has(n, UninitializedTaint) }
+
+func has(n *corev1.Node, taint string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
+}
+
+// taintShutDown adds the taint of a server that is shut down to its Node, or removes it if the Node is Ready.
+func taintShutDown(ctx context.Context, client kubernetes.Interface, n *corev1.Node) error {
+	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == shutdownTaint })
+	if !isReady(n) {
+		taints = append(taints, corev1.Taint{Key: shutdownTaint, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return patchNode(ctx, client, n.Name, map[string]any{
+		"metadata": map[string]any{"resourceVersion": n.ResourceVersion}, "spec": map[string]any{"taints": taints},
+	})
 }
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
@@ -166,7 +186,7 @@ func patchNode(ctx context.Context, client kubernetes.Interface, name string, pa
 	}
 	_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{}, subresource...)
 	if err != nil {
-		return fmt.Errorf("initializing node %s: %w", name, err)
+		return fmt.Errorf("writing node %s: %w", name, err)
 	}
 	return nil
 }

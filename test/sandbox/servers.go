@@ -155,7 +155,7 @@ func serversOf(cloud *openstack.Cloud, region string) func() []kubelet.Server {
 	return func() []kubelet.Server {
 		var out []kubelet.Server
 		for _, s := range cloud.Servers() {
-			entry := kubelet.Server{ID: s.ID, Name: s.Name, Flavor: s.Flavor, Zone: s.Zone, Region: region, HostID: s.HostID}
+			entry := kubelet.Server{ID: s.ID, Name: s.Name, Flavor: s.Flavor, Zone: s.Zone, Region: region, HostID: s.HostID, ShutDown: s.Status == "SHUTOFF"}
 			for _, ip := range s.FixedIPs {
 				entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 			}
