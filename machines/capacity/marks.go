@@ -16,8 +16,8 @@ import (
 // number of labels on it.
 const mostLabels = 256
 
-// singular lists labels that describe a single node.
-var singular = []string{corev1.LabelHostname, v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost}
+// singular lists labels that describe a single node. The last one is the physical host, as OpenStack's cloud-controller-manager labels it.
+var singular = []string{corev1.LabelHostname, v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, "topology.openstack.org/host-id"}
 
 // placing lists the labels of the zone and the region that the cloud-controller-manager sets.
 var placing = []string{

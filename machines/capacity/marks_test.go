@@ -41,7 +41,7 @@ func TestANodeTemplateHasWhatAllNodesOfItsGroupHave(t *testing.T) {
 	of := func(extra map[string]string) map[string]string {
 		labels := map[string]string{
 			corev1.LabelHostname: "a-m", v1alpha1.LabelOwnedBy: "x", v1alpha1.LabelPhysicalHost: "h", "team": "other", "cni.example/mode": "bgp",
-			"node-role.kubernetes.io/control-plane": "",
+			"topology.openstack.org/host-id": "h", "node-role.kubernetes.io/control-plane": "",
 		}
 		for key, value := range extra {
 			labels[key] = value

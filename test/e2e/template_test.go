@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/kubelet"
 	"github.com/drover-project/drover/test/sandbox"
 )
 
@@ -56,8 +57,8 @@ const cinderZone = "topology.cinder.csi.openstack.org/zone"
 // compare returns the differences between the node that joined and the template node that drover returned (CA-C99, C100, C101).
 func compare(told, real *corev1.Node) (differences []string) {
 	says := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
-	// A node's name is its own label. A CSI driver would set the second label, but none runs here.
-	own := []string{corev1.LabelHostname, cinderZone}
+	// A node's name and its host are its own labels. A CSI driver would set the last label, but none runs here.
+	own := []string{corev1.LabelHostname, kubelet.HostLabel, cinderZone}
 	for key, value := range told.Labels {
 		if got, ok := real.Labels[key]; (!ok || got != value) && !slices.Contains(own, key) {
 			says("label %s: told %q, the node has %q", key, value, got)

@@ -16,12 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/utils/clock"
 )
 
 // Server is a server of the cloud as the cloud-controller-manager sees it.
 type Server struct {
 	ID, Name, Flavor, Zone, Region string
+	// HostID identifies the physical host of the server within its project.
+	HostID string
+	// ShutDown reports whether the server is shut down.
+	ShutDown bool
 	// Addresses holds the addresses of the server, with the fixed addresses first.
 	Addresses []corev1.NodeAddress
 }
@@ -43,11 +48,18 @@ type CloudControllerOptions struct {
 // UninitializedTaint is on a node from its registration until the cloud-controller-manager has initialized it.
 const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
+// shutdownTaint is on a Node whose server is shut down, until the Node is Ready.
+const shutdownTaint = "node.cloudprovider.kubernetes.io/shutdown"
+
+// HostLabel identifies the physical host of a Node's server. It has the value that the host had when the Node was initialized.
+const HostLabel = "topology.openstack.org/host-id"
+
 // providerPrefix is the prefix of the provider ID of a server in the default region.
 const providerPrefix = "openstack:///"
 
 // RunCloudControllerManager runs a simulated cloud-controller-manager of OpenStack until ctx ends. It sets the provider ID, addresses,
-// zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes of servers that no longer exist.
+// zone, region and instance type of new Nodes, and removes the uninitialized taint. It taints the Nodes that are not Ready and whose servers are
+// shut down, and deletes those whose servers no longer exist.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -92,7 +104,11 @@ func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() 
 		switch {
 		case known && uninitialized(n):
 			failures = append(failures, initialize(ctx, client, n, server))
-		case !known && ours:
+		case known && !slices.Equal(n.Status.Addresses, server.Addresses):
+			failures = append(failures, address(ctx, client, n.Name, server))
+		case known && has(n, shutdownTaint) == isReady(n) && (isReady(n) || server.ShutDown):
+			failures = append(failures, taintShutDown(ctx, client, n))
+		case !known && ours && !isReady(n):
 			err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
 			if err != nil && !apierrors.IsNotFound(err) {
 				failures = append(failures, fmt.Errorf("deleting node %s: %w", n.Name, err))
@@ -102,30 +118,45 @@ func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() 
 	return errors.Join(failures...)
 }
 
-func uninitialized(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, isUninitialized)
+func isReady(n *corev1.Node) bool {
+	_, ready := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
+	return ready != nil && ready.Status == corev1.ConditionTrue
+}
+
+func uninitialized(n *corev1.Node) bool { return has(n, UninitializedTaint) }
+
+func has(n *corev1.Node, taint string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
+}
+
+// taintShutDown adds the taint of a server that is shut down to its Node, or removes it if the Node is Ready.
+func taintShutDown(ctx context.Context, client kubernetes.Interface, n *corev1.Node) error {
+	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == shutdownTaint })
+	if !isReady(n) {
+		taints = append(taints, corev1.Taint{Key: shutdownTaint, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return patchNode(ctx, client, n.Name, map[string]any{
+		"metadata": map[string]any{"resourceVersion": n.ResourceVersion}, "spec": map[string]any{"taints": taints},
+	})
 }
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
 
-// labelsOf returns the labels of a server's Node, each under its current key and its deprecated key.
+// labelsOf returns the labels of a server's Node, those of Kubernetes each under its current key and its deprecated key.
 func labelsOf(s Server) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: s.Flavor, corev1.LabelInstanceType: s.Flavor,
 		corev1.LabelTopologyZone: s.Zone, corev1.LabelFailureDomainBetaZone: s.Zone,
 		corev1.LabelTopologyRegion: s.Region, corev1.LabelFailureDomainBetaRegion: s.Region,
+		HostLabel: s.HostID,
 	}
 	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
 	return labels
 }
 
-// initialize writes to a new Node what the cloud knows of the Node's server. It writes the addresses first, because other
-// programs start when the taint is removed.
+// initialize writes to a new Node what the cloud knows of the Node's server. Like the real one it removes the taint first, and writes the
+// addresses afterwards. So a Node may be without addresses for a moment when other programs begin with it.
 func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node, s Server) error {
-	status := map[string]any{"status": map[string]any{"addresses": s.Addresses}}
-	if err := patchNode(ctx, client, n.Name, status, "status"); err != nil {
-		return err
-	}
 	labels := labelsOf(s)
 	fresh, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 	if err != nil {
@@ -137,7 +168,15 @@ func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node
 	}
 	// The patch contains the resourceVersion, so that a taint that another client adds meanwhile is not lost.
 	metadata := map[string]any{"labels": labels, "resourceVersion": fresh.ResourceVersion}
-	return patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec})
+	if err := patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec}); err != nil {
+		return err
+	}
+	return address(ctx, client, n.Name, s)
+}
+
+// address writes the addresses of a server to the status of its Node.
+func address(ctx context.Context, client kubernetes.Interface, node string, s Server) error {
+	return patchNode(ctx, client, node, map[string]any{"status": map[string]any{"addresses": s.Addresses}}, "status")
 }
 
 func patchNode(ctx context.Context, client kubernetes.Interface, name string, patch map[string]any, subresource ...string) error {
@@ -147,7 +186,7 @@ func patchNode(ctx context.Context, client kubernetes.Interface, name string, pa
 	}
 	_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{}, subresource...)
 	if err != nil {
-		return fmt.Errorf("initializing node %s: %w", name, err)
+		return fmt.Errorf("writing node %s: %w", name, err)
 	}
 	return nil
 }

@@ -38,8 +38,11 @@ type Options struct {
 	// Runs reports whether the server runs. While it does not run, its kubelet does nothing. When it runs again, the kubelet
 	// continues with the files on its disk. By default the server always runs.
 	Runs func() bool
+	// Fails reports whether the kubelet runs and its node cannot run pods, for example because the container runtime is down. The kubelet then
+	// goes on reporting, with the condition Ready False. By default it never fails.
+	Fails func() bool
 	// Restarts returns how often the kubelet was restarted. After a restart it registers its Node again, with the identity on its
-	// disk. By default it is never restarted.
+	// disk. Without a restart it does not register again, even if its Node is deleted. By default it is never restarted.
 	Restarts func() int
 	// Clock is the source of times. The default is the real clock.
 	Clock clock.Clock
@@ -76,6 +79,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Runs == nil {
 		o.Runs = func() bool { return true }
+	}
+	if o.Fails == nil {
+		o.Fails = func() bool { return false }
 	}
 	if o.Restarts == nil {
 		o.Restarts = func() int { return 0 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	nodeutil "k8s.io/component-helpers/node/util"
+	kubeletapis "k8s.io/kubelet/pkg/apis"
 	"k8s.io/utils/ptr"
 )
 
@@ -56,6 +57,8 @@ func (n *node) object() *corev1.Node {
 		corev1.LabelHostname:   n.s.name,
 		corev1.LabelOSStable:   "linux",
 		corev1.LabelArchStable: runtime.GOARCH,
+		kubeletapis.LabelOS:    "linux",
+		kubeletapis.LabelArch:  runtime.GOARCH,
 	}
 	maps.Copy(labels, n.s.labels)
 	taints := append([]corev1.Taint(nil), n.s.taints...)
@@ -126,7 +129,7 @@ func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 // register creates the Node, or uses the one that an earlier run on this server created.
 func (n *node) register(ctx context.Context) error {
 	n.registered = n.o.Clock.Now()
-	n.ready = n.o.ReadyAfter <= 0
+	n.ready = n.canRunPods(n.registered)
 	made, err := n.client.CoreV1().Nodes().Create(ctx, n.object(), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		made, err = n.client.CoreV1().Nodes().Get(ctx, n.s.name, metav1.GetOptions{})
@@ -163,16 +166,16 @@ func (n *node) beat(ctx context.Context) error {
 		}
 		n.renewed = now
 	}
-	becomes := !n.ready && now.Sub(n.registered) >= n.o.ReadyAfter
-	if !becomes && n.addressed() && !due(n.reported, now, n.o.Heartbeat) {
+	ready := n.canRunPods(now)
+	if ready == n.ready && n.addressed() && !due(n.reported, now, n.o.Heartbeat) {
 		return nil
 	}
 	obj, err := n.client.CoreV1().Nodes().Get(ctx, n.s.name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading own node: %w", err)
 	}
-	if becomes || due(n.reported, now, n.o.Heartbeat) {
-		if err := n.report(obj, becomes); err != nil {
+	if ready != n.ready || due(n.reported, now, n.o.Heartbeat) {
+		if err := n.report(obj, ready); err != nil {
 			return err
 		}
 		n.reported = now
@@ -187,16 +190,25 @@ func due(last, now time.Time, every time.Duration) bool {
 	return last.IsZero() || now.Sub(last) >= every-settleEvery/2
 }
 
-func (n *node) report(obj *corev1.Node, becomes bool) error {
-	n.ready = n.ready || becomes
+// canRunPods reports whether the node is Ready at a time.
+func (n *node) canRunPods(now time.Time) bool {
+	return now.Sub(n.registered) >= n.o.ReadyAfter && !n.o.Fails()
+}
+
+func (n *node) report(obj *corev1.Node, ready bool) error {
+	was := n.ready
+	n.ready = ready
 	changed := obj.DeepCopy()
 	n.fill(&changed.Status)
 	if _, _, err := nodeutil.PatchNodeStatus(n.client.CoreV1(), types.NodeName(n.s.name), obj, changed); err != nil {
-		n.ready = n.ready && !becomes
+		n.ready = was
 		return fmt.Errorf("reporting the node's status: %w", err)
 	}
-	if becomes {
+	switch {
+	case ready && !was:
 		n.o.printed("node " + n.s.name + " is ready")
+	case was && !ready:
+		n.o.printed("node " + n.s.name + " is not ready")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	nodeutil "k8s.io/component-helpers/node/util"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -16,7 +17,7 @@ func TestAHeartbeatChangesOnlyTheConditionsOfTheKubelet(t *testing.T) {
 		clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 		ctx := t.Context()
 		client := fake.NewClientset()
-		n := &node{o: Options{Clock: clock, Heartbeat: time.Minute}, s: &settings{name: "n1"}, client: client}
+		n := &node{o: Options{Clock: clock, Heartbeat: time.Minute}.withDefaults(), s: &settings{name: "n1"}, client: client}
 		if err := n.register(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -53,4 +54,36 @@ func TestAHeartbeatChangesOnlyTheConditionsOfTheKubelet(t *testing.T) {
 			t.Errorf("conditions: %+v", beaten.Status.Conditions)
 		}
 	})
+}
+
+func TestAKubeletThatFailsGoesOnReporting(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	client := fake.NewClientset()
+	fails := false
+	n := &node{o: Options{Clock: clock, Heartbeat: time.Minute, Fails: func() bool { return fails }}.withDefaults(), s: &settings{name: "n1"}, client: client}
+	if err := n.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began := clock.Now()
+	for minute, step := range []struct {
+		fails bool
+		want  corev1.ConditionStatus
+		// since is the minute of the condition's last transition.
+		since int
+	}{{false, corev1.ConditionTrue, 0}, {true, corev1.ConditionFalse, 2}, {true, corev1.ConditionFalse, 2}, {false, corev1.ConditionTrue, 4}} {
+		fails = step.fails
+		clock.Step(time.Minute)
+		if err := n.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, ready := nodeutil.GetNodeCondition(&got.Status, corev1.NodeReady)
+		since := began.Add(time.Duration(step.since) * time.Minute)
+		if ready.Status != step.want || !ready.LastHeartbeatTime.Time.Equal(clock.Now()) || !ready.LastTransitionTime.Time.Equal(since) {
+			t.Errorf("after minute %d the condition is %+v, want %s since %s and a heartbeat at %s", minute+1, ready, step.want, since, clock.Now())
+		}
+	}
 }

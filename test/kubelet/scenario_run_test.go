@@ -96,8 +96,51 @@ func TestTheCloudControllerManagerInitializesNewNodes(t *testing.T) {
 	}
 }
 
-func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) {
-	client := fake.NewClientset(nodeOf("gone", "openstack:///u1"), nodeOf("foreign", "other:///u1"), nodeOf("joining", ""))
+func TestTheCloudControllerManagerWritesNewAddressesOfAServerToItsNode(t *testing.T) {
+	node := nodeOf("n1", "openstack:///u1")
+	node.Spec.Taints = nil
+	client := fake.NewClientset(node)
+	want := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "203.0.113.1"}}
+	if err := syncNodes(t.Context(), client, func() []Server { return []Server{{ID: "u1", Name: "n1", Addresses: want}} }); err != nil {
+		t.Fatal(err)
+	}
+	n, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+	if err != nil || !slices.Equal(n.Status.Addresses, want) {
+		t.Errorf("addresses %v (%v), want %v", n.Status.Addresses, err, want)
+	}
+}
+
+func TestTheCloudControllerManagerTaintsANodeThatIsNotReadyWhileItsServerIsShutDown(t *testing.T) {
+	node := nodeOf("n1", "openstack:///u1")
+	node.Spec.Taints = []corev1.Taint{{Key: "other", Effect: corev1.TaintEffectNoSchedule}}
+	client := fake.NewClientset(node)
+	for _, step := range []struct {
+		ready             corev1.ConditionStatus
+		shutDown, tainted bool
+	}{
+		{corev1.ConditionTrue, true, false}, {corev1.ConditionUnknown, true, true}, {corev1.ConditionUnknown, false, true}, {corev1.ConditionTrue, false, false},
+	} {
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: step.ready}}
+		if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := syncNodes(t.Context(), client, func() []Server { return []Server{{ID: "u1", Name: "n1", ShutDown: step.shutDown}} }); err != nil {
+			t.Fatal(err)
+		}
+		if n, err = client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{}); err != nil || has(n, shutdownTaint) != step.tainted || !has(n, "other") {
+			t.Errorf("with Ready %s, and the server shut down is %v: taints %v (%v), want the taint: %v", step.ready, step.shutDown, n.Spec.Taints, err, step.tainted)
+		}
+	}
+}
+
+func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServerUnlessTheNodeIsReady(t *testing.T) {
+	ready := nodeOf("ready", "openstack:///u2")
+	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	client := fake.NewClientset(nodeOf("gone", "openstack:///u1"), ready, nodeOf("foreign", "other:///u1"), nodeOf("joining", ""))
 	if err := syncNodes(t.Context(), client, func() []Server { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +153,7 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) 
 		left = append(left, n.Name)
 	}
 	slices.Sort(left)
-	if !slices.Equal(left, []string{"foreign", "joining"}) {
+	if !slices.Equal(left, []string{"foreign", "joining", "ready"}) {
 		t.Errorf("got %v", left)
 	}
 }

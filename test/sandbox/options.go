@@ -32,6 +32,9 @@ type Options struct {
 	Password string
 	// BootTime is how long a simulated server boots. The default is 3 s.
 	BootTime time.Duration
+	// Heartbeat is the interval at which kubelets report, and notice that they fail or were restarted. The default is that of
+	// test/kubelet, 10 s.
+	Heartbeat time.Duration
 	// CloudControllerInterval is the interval at which the simulated cloud-controller-manager reads Nodes and servers. A new Node may wait
 	// that long until it is initialized. The default is 1 s.
 	CloudControllerInterval time.Duration

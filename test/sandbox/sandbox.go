@@ -176,7 +176,7 @@ func Scheme() *runtime.Scheme {
 // startCloud starts the cloud, its servers and the simulated cloud-controller-manager.
 func (s *Sandbox) startCloud(running context.Context) error {
 	s.Cloud = newCloud(s.options.BootTime, s.options.Seed)
-	s.machines = runMachines(running, s.Cloud, s.options.Boots)
+	s.machines = runMachines(running, s.Cloud, s.options.Boots, s.options.Heartbeat)
 	if err := s.Cloud.Start(running); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/proto"
 	"github.com/drover-project/drover/test/autoscaler"
+	"github.com/drover-project/drover/test/kubelet"
 )
 
 // FindAutoscaler returns the path of a real cluster-autoscaler: the one in CLUSTER_AUTOSCALER, otherwise the one on the
@@ -124,7 +125,8 @@ func (s *Sandbox) runStandIn() error {
 	}
 	o := fast(s.options.Scaling)
 	// The flags that drover ships for a real autoscaler set the same values.
-	o.EnforceMinSize, o.BalanceSimilar, o.BalancingIgnore = true, true, []string{"topology.cinder.csi.openstack.org/zone"}
+	o.EnforceMinSize, o.BalanceSimilar = true, true
+	o.BalancingIgnore = []string{"topology.cinder.csi.openstack.org/zone", kubelet.HostLabel}
 	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
 	if o.StartupTaints == nil {
 		o.StartupTaints = []string{startupTaint}

@@ -22,7 +22,9 @@ type machines struct {
 	ctx   context.Context
 	cloud *openstack.Cloud
 	boots func(openstack.Server) bool
-	work  sync.WaitGroup
+	// heartbeat is the interval at which kubelets report.
+	heartbeat time.Duration
+	work      sync.WaitGroup
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc
@@ -30,12 +32,17 @@ type machines struct {
 	restarts int
 	// cut holds the IDs of the servers that cannot reach the API server.
 	cut map[string]bool
+	// failing holds the IDs of the servers whose kubelets report that they cannot run pods.
+	failing map[string]bool
 	// console and journal hold the output of each server, by its ID.
 	console, journal map[string][]string
 }
 
-func runMachines(ctx context.Context, cloud *openstack.Cloud, boots func(openstack.Server) bool) *machines {
-	m := &machines{ctx: ctx, cloud: cloud, boots: boots, running: map[string]context.CancelFunc{}, cut: map[string]bool{}, console: map[string][]string{}, journal: map[string][]string{}}
+func runMachines(ctx context.Context, cloud *openstack.Cloud, boots func(openstack.Server) bool, heartbeat time.Duration) *machines {
+	m := &machines{
+		ctx: ctx, cloud: cloud, boots: boots, heartbeat: heartbeat, running: map[string]context.CancelFunc{},
+		cut: map[string]bool{}, failing: map[string]bool{}, console: map[string][]string{}, journal: map[string][]string{},
+	}
 	cloud.OnBoot(m.boot)
 	cloud.OnGone(m.gone)
 	return m
@@ -55,7 +62,9 @@ func (m *machines) boot(s openstack.Server) {
 		// The error is ignored, because the kubelet also writes its failures to the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
-			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) && !m.isCut(s.ID) }, Restarts: m.restarted,
+			Annotations: map[string]string{kube.FakeNode: "fake"}, Heartbeat: m.heartbeat,
+			Runs:  func() bool { return m.runs(s.ID) && !m.has(m.cut, s.ID) },
+			Fails: func() bool { return m.has(m.failing, s.ID) }, Restarts: m.restarted,
 			Console: func(line string) { m.cloud.SetConsole(s.ID, m.print(m.console, s.ID, line)) },
 			Journal: func(line string) { m.print(m.journal, s.ID, line) },
 		})
@@ -77,19 +86,19 @@ func (m *machines) gone(id string) {
 	}
 }
 
-// setCut cuts servers off from the API server, or reconnects them.
-func (m *machines) setCut(cut bool, ids []string) {
+// set puts servers into one of the sets cut and failing, or takes them out of it.
+func (m *machines) set(which map[string]bool, in bool, ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range ids {
-		m.cut[id] = cut
+		which[id] = in
 	}
 }
 
-func (m *machines) isCut(id string) bool {
+func (m *machines) has(which map[string]bool, id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.cut[id]
+	return which[id]
 }
 
 // restart restarts all kubelets.
@@ -146,7 +155,7 @@ func serversOf(cloud *openstack.Cloud, region string) func() []kubelet.Server {
 	return func() []kubelet.Server {
 		var out []kubelet.Server
 		for _, s := range cloud.Servers() {
-			entry := kubelet.Server{ID: s.ID, Name: s.Name, Flavor: s.Flavor, Zone: s.Zone, Region: region}
+			entry := kubelet.Server{ID: s.ID, Name: s.Name, Flavor: s.Flavor, Zone: s.Zone, Region: region, HostID: s.HostID, ShutDown: s.Status == "SHUTOFF"}
 			for _, ip := range s.FixedIPs {
 				entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 			}

@@ -79,10 +79,20 @@ func (s *Sandbox) RestartAutoscaler() error {
 
 // CutOff cuts servers off from the API server: their kubelets write nothing, so that the control plane marks their Nodes
 // unreachable after its grace period (50 s).
-func (s *Sandbox) CutOff(serverIDs ...string) { s.machines.setCut(true, serverIDs) }
+func (s *Sandbox) CutOff(serverIDs ...string) { s.machines.set(s.machines.cut, true, serverIDs) }
 
-// RestartKubelets restarts the kubelet of each server. Each kubelet then registers its Node again, within 10 s.
+// FailKubelets makes the kubelets of servers report that their nodes are not Ready, from the next heartbeat on. They go on reporting.
+func (s *Sandbox) FailKubelets(serverIDs ...string) {
+	s.machines.set(s.machines.failing, true, serverIDs)
+}
+
+// MendKubelets reverses FailKubelets.
+func (s *Sandbox) MendKubelets(serverIDs ...string) {
+	s.machines.set(s.machines.failing, false, serverIDs)
+}
+
+// RestartKubelets restarts the kubelet of each server. Each kubelet then registers its Node again, within a heartbeat.
 func (s *Sandbox) RestartKubelets() { s.machines.restart() }
 
 // Reconnect reverses CutOff: the servers reach the API server again, and their kubelets continue as before.
-func (s *Sandbox) Reconnect(serverIDs ...string) { s.machines.setCut(false, serverIDs) }
+func (s *Sandbox) Reconnect(serverIDs ...string) { s.machines.set(s.machines.cut, false, serverIDs) }

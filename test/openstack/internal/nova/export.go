@@ -9,7 +9,9 @@ type Server struct {
 	ID, Name, Project string
 	// Status has one of the values of the API: BUILD, ACTIVE, SHUTOFF, ERROR.
 	Status, Flavor, Zone, Host string
-	VCPUs                      int
+	// HostID is the hostId that the API shows: the same for all servers of a project on one host.
+	HostID string
+	VCPUs  int
 	// RAM is in MiB, Disk in GiB.
 	RAM, Disk          int
 	Metadata           map[string]string
@@ -41,7 +43,7 @@ func (svc *Service) export(s *server) Server {
 		out.ServerGroup = s.group.ID
 	}
 	if s.host != nil {
-		out.Zone, out.Host = s.host.Zone, s.host.Name
+		out.Zone, out.Host, out.HostID = s.host.Zone, s.host.Name, s.hostID()
 	}
 	for _, v := range s.volumes {
 		out.Volumes = append(out.Volumes, v.Volume)
