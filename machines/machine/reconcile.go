@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -116,14 +115,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	return errors.Join(err, s.Finish(ctx))
 }
 
-// connection matches the part of an error that names the two ends of a TCP connection. One of them has another port each time.
-var connection = regexp.MustCompile(`\b(read|write) tcp \S+: `)
-
-// unfinished returns a text about an error with which a reconcile ended. An error that is repeated has the same text, so that it is
-// not written again each time.
-func unfinished(what string, err error) string {
-	return fault.Line(what + ": " + connection.ReplaceAllString(err.Error(), ""))
-}
+// unfinished returns a text about an error with which a reconcile ended.
+func unfinished(what string, err error) string { return fault.Repeated(what + ": " + err.Error()) }
 
 // takeSteps takes steps until a step must wait.
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
