@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,7 +95,7 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
 	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
 		memory.forgetRemoved(s.Machine)
-		if memory.mayWait(s.Machine, s.Now()) == 0 {
+		if !apierrors.IsNotFound(err) && memory.mayWait(s.Machine, s.Now()) == 0 {
 			// The Machine itself cannot show this. The recorder joins the repetitions of an Event.
 			s.Warn(reasonNotWritten, fault.Line(fmt.Sprintf("drover cannot write this Machine, and its status is old: %v; drover tries again automatically; "+
 				"if this lasts, check the API server, its admission webhooks, and the rights of drover there", err)))
