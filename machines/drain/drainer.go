@@ -43,8 +43,9 @@ type Order struct {
 type Result struct {
 	// Done is true when the drain waits for no pod any more.
 	Done bool
-	// Remaining is the number of pods that still have to leave the node.
-	Remaining int
+	// Leaving holds the names of the pods that are leaving the node, in order: those that are ending within their grace period, and those
+	// that are evicted after them.
+	Leaving []string
 	// Blocked holds the pods that cannot be evicted now, with the API server's reasons.
 	Blocked []Blocked
 	// Staying holds the other pods that do not leave the node: those that do not end, and those that would only come again.
@@ -88,14 +89,15 @@ func (d *Drainer) round(ctx context.Context, o Order, m *memory, now time.Time) 
 	m.remember(s, now)
 	if o.Mode.Abrupt {
 		// In abrupt mode the drain is done once the evictions have been requested, whatever the answers are.
-		return Result{Done: true, Remaining: plan.left(), Blocked: refusals(plan.Refused, s)}, nil
+		return Result{Done: true, Blocked: refusals(plan.Refused, s)}, nil
 	}
 	if plan.Done && m.doubtful() {
 		if unused, err = d.unseen(ctx, o.Node); err != nil {
 			return Result{}, err
 		}
 	}
-	result := Result{Done: plan.Done, Remaining: plan.left(), Blocked: refusals(plan.Refused, s), Staying: staying(plan, s, now), Detaching: s.Volumes.Detaching}
+	stay := staying(plan, s, now)
+	result := Result{Done: plan.Done, Leaving: leaving(plan, stay), Blocked: refusals(plan.Refused, s), Staying: stay, Detaching: s.Volumes.Detaching}
 	if plan.Done {
 		result.Detaching = unused
 	}
@@ -113,8 +115,17 @@ func (d *Drainer) carryOut(ctx context.Context, s *State) (*Plan, error) {
 	return plan, errors.Join(errs...)
 }
 
-// left returns the number of pods that still have to leave the node.
-func (p *Plan) left() int { return len(p.Waiting) + len(p.Later) + len(p.Refused) + len(p.Overdue) }
+// leaving returns the names of the pods that are ending, or that are evicted later, without those that stay.
+func leaving(p *Plan, stay []Blocked) (out []string) {
+	for _, pod := range slices.Concat(p.Waiting, p.Later) {
+		name := nameOf(pod)
+		if !slices.ContainsFunc(stay, func(b Blocked) bool { return b.Pod == name }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
 
 // refusals returns the pods whose eviction was refused, with the API server's reasons.
 func refusals(pods []*corev1.Pod, s *State) (out []Blocked) {

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestWhatADrainRoundReportsAboutAnEviction(t *testing.T) {
 			if (err != nil) != tt.fails {
 				t.Fatalf("Round() returned error %v", err)
 			}
-			if got.Done || got.Remaining != 1 || (len(got.Blocked) == 1) != (tt.blocked != "") {
+			if got.Done || len(got.Leaving)+len(got.Blocked) != 1 || (len(got.Blocked) == 1) != (tt.blocked != "") {
 				t.Errorf("Round() = %+v", got)
 			}
 			if tt.blocked != "" && (got.Blocked[0].Reason != tt.blocked || got.Blocked[0].Pod != "ns/p") {
@@ -77,7 +78,7 @@ func TestAFailedEvictionDoesNotStopADrainRound(t *testing.T) {
 				return nil
 			}, &asked, pod("a"), pod("b"), pod("c"))
 			got, _ := d.Round(t.Context(), Order{Node: "n"}, time.Unix(0, 0))
-			if len(asked) != 3 || len(got.Blocked) != 1 || got.Blocked[0].Pod != "ns/b" || got.Remaining != 3 || got.Done {
+			if len(asked) != 3 || len(got.Blocked) != 1 || got.Blocked[0].Pod != "ns/b" || !slices.Equal(got.Leaving, []string{"ns/a", "ns/c"}) || got.Done {
 				t.Errorf("%d evictions requested, result %+v", len(asked), got)
 			}
 		})

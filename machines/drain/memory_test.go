@@ -115,7 +115,7 @@ func TestAPodThatTheNodeTakesAgainIsEvictedOnce(t *testing.T) {
 		node.round(m, Mode{}, 0)
 		on(node, pod("late", stubborn))
 		r := node.round(m, Mode{}, time.Second)
-		if got := node.evictions(); !slices.Equal(got, []string{"late"}) || r.Done || r.Remaining != 1 {
+		if got := node.evictions(); !slices.Equal(got, []string{"late"}) || r.Done || !slices.Equal(r.Leaving, []string{"ns/late"}) {
 			t.Errorf("evictions of %v, %+v", got, r)
 		}
 	})
@@ -126,8 +126,8 @@ func TestAPodThatDoesNotEndIsNamed(t *testing.T) {
 	stubborn(objects[0].(*corev1.Pod))
 	node, m := newTestNode(t, objects...), newMemory()
 	node.round(m, Mode{}, 0)
-	if r := node.round(m, Mode{}, time.Second); len(r.Staying) != 0 || r.Remaining != 1 {
-		t.Fatalf("within the grace period: %+v", r)
+	if r := node.round(m, Mode{}, time.Second); len(r.Staying) != 0 || !slices.Equal(r.Leaving, []string{"ns/db"}) {
+		t.Fatalf("a pod within its grace period is not named: %+v", r)
 	}
 	r := node.round(m, Mode{}, time.Second+30*time.Second+overdueAfter)
 	if r.Done || len(r.Staying) != 1 || r.Staying[0].Pod != "ns/db" || !strings.Contains(r.Staying[0].Reason, "example.com/stays") || !strings.Contains(r.Staying[0].Reason, "pv-db") {

@@ -30,7 +30,7 @@ func TestADrainWaitsForReadWriteOnceVolumes(t *testing.T) {
 		if got := node.evictions(); !slices.Equal(got, []string{"app", "db-1"}) {
 			t.Fatalf("first round: evictions of %v, want app and db-1", got)
 		}
-		if r := round(t, node, m, time.Minute); len(node.evictions()) != 0 || r.Remaining != 1 || !slices.Equal(r.Detaching, []string{"pv-db-1"}) {
+		if r := round(t, node, m, time.Minute); len(node.evictions()) != 0 || !slices.Equal(r.Leaving, []string{"ns/db-2"}) || !slices.Equal(r.Detaching, []string{"pv-db-1"}) {
 			t.Errorf("Round() while the volume is attached = %+v", r)
 		}
 		node.detach("pv-db-1")

@@ -5,6 +5,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -139,6 +140,13 @@ func Line(text string) string {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 	}), " "), MaxMessage)
 }
+
+// connection matches the part of an error that names the two ends of a TCP connection. One of them has another port each time.
+var connection = regexp.MustCompile(`\b(read|write) tcp \S+: `)
+
+// Repeated returns the text of an error, as one line that is the same each time the same call fails in the same way. So a status with it
+// is not written again with each attempt.
+func Repeated(text string) string { return Line(connection.ReplaceAllString(text, "")) }
 
 // Short returns a text as one line of at most MaxShort bytes, for an answer to the autoscaler.
 func Short(text string) string { return Cut(Line(text), MaxShort) }

@@ -14,7 +14,12 @@ type Policy struct {
 	ShownAfter time.Duration
 	// OutOfResources reports whether the autoscaler sees the error as out of resources (its class 1) or as any other error (its class 99).
 	OutOfResources bool
+	// Remedy is what a person can do, as the end of a message that begins with the failure.
+	Remedy string
 }
+
+// again is the remedy of failures that may end without help.
+const again = "drover tries again automatically; if this lasts, look at the service that this message names"
 
 // The bounds of a back-off. Each group has a separate back-off for each class, flavor and zone.
 const (
@@ -27,20 +32,20 @@ const (
 )
 
 var policies = map[Class]Policy{
-	NotFound:   {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
-	Quota:      {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
-	NoCapacity: {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
-	Invalid:    {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
+	NotFound:   {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, Remedy: "restore the resource, or correct its name in the spec"},
+	Quota:      {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true, Remedy: "raise the quota, or free some of it; drover tries again automatically"},
+	NoCapacity: {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true, Remedy: "drover tries again automatically; another zone or flavor may have room"},
+	Invalid:    {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, Remedy: "correct the spec, in the MachineDeployment if the Machine has one; drover tries again automatically"},
 	// The endpoint limiter decides when to retry. An additional wait here would leave the cloud idle.
-	RateLimited: {Retry: atOnce, MaxRetry: atOnce, ShownAfter: -1},
-	Conflict:    {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience},
-	Auth:        {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
-	Transient:   {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience},
-	Unknown:     {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
+	RateLimited: {Retry: atOnce, MaxRetry: atOnce, ShownAfter: -1, Remedy: "no action is needed: drover goes on automatically"},
+	Conflict:    {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience, Remedy: again},
+	Auth:        {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience, Remedy: "correct the credentials, their rights or what the message names; drover tries again automatically"},
+	Transient:   {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience, Remedy: again},
+	Unknown:     {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience, Remedy: again},
 }
 
-// PolicyOf returns the policy of a class: retry, back-off, and what the autoscaler sees. No other table decides by the class
-// (docs/design.md, principle 7).
+// PolicyOf returns the policy of a class: retry, back-off, what the autoscaler sees, and what a person can do. No other table decides by
+// the class (docs/design.md, principle 7).
 func PolicyOf(class Class) Policy {
 	if p, ok := policies[class]; ok {
 		return p

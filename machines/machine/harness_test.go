@@ -53,10 +53,24 @@ type memory struct {
 }
 
 func (m *memory) GetClient() client.Client                       { return m.client }
-func (m *memory) GetAPIReader() client.Reader                    { return m.client }
+func (m *memory) GetAPIReader() client.Reader                    { return live{m.client} }
 func (m *memory) GetConfig() *rest.Config                        { return m.config }
 func (m *memory) GetHTTPClient() *http.Client                    { return http.DefaultClient }
 func (m *memory) GetEventRecorder(string) recorder.EventRecorder { return annotated{m.events} }
+
+// live reads from the API server and not from the cache, so its reads may fail.
+type live struct{ client.Reader }
+
+// fromServer is the key of a context whose reads come from the API server.
+type fromServer struct{}
+
+func (l live) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return l.Reader.Get(context.WithValue(ctx, fromServer{}, true), key, o, opts...)
+}
+
+func (l live) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return l.Reader.List(context.WithValue(ctx, fromServer{}, true), list, opts...)
+}
 
 type annotated struct{ *events.FakeRecorder }
 
@@ -82,20 +96,31 @@ type bench struct {
 	kinds observe.Kinds
 	// undeletable is the error of every deletion by the controller; nil means that deletions succeed.
 	undeletable error
-	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is a verb (LIST, PATCH or
-	// DELETE) and the Go type of the object, separated by a space.
+	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is a verb (GET, LIST, CREATE,
+	// PATCH, DELETE or EVICT) and the Go type of the object, separated by a space.
 	failing func(call string) error
 	// evicting returns the error with which the API server refuses the eviction of a pod, or nil. A nil evicting refuses no eviction.
 	evicting func(pod string) error
 }
 
 func (b *bench) createSubResource(ctx context.Context, c client.Client, name string, o, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	if err := b.fails("EVICT", o); name == "eviction" && err != nil {
+		return err
+	}
 	if b.evicting != nil && name == "eviction" {
 		if err := b.evicting(o.GetName()); err != nil {
 			return err
 		}
 	}
 	return c.SubResource(name).Create(ctx, o, sub, opts...)
+}
+
+// readFails returns the error that a read of the controller gets. Reads from the cache do not fail.
+func (b *bench) readFails(ctx context.Context, verb string, o runtime.Object) error {
+	if ctx.Value(fromServer{}) == nil {
+		return nil
+	}
+	return b.fails(verb, o)
 }
 
 // fails returns the error that a call of the controller gets; nil when the call succeeds. Calls of the test itself do not fail.
@@ -107,7 +132,7 @@ func (b *bench) fails(verb string, o runtime.Object) error {
 }
 
 func (b *bench) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	if err := b.fails("LIST", list); err != nil {
+	if err := b.readFails(ctx, "LIST", list); err != nil {
 		return err
 	}
 	return c.List(ctx, list, opts...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/steps"
 )
@@ -82,7 +83,10 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		return err
 	}
 	if err := r.observer.Observe(ctx, s); err != nil {
-		return err
+		if errors.Is(err, observe.ErrCacheOld) {
+			return err
+		}
+		return errors.Join(err, s.FinishUnread(ctx, unfinished("reading the facts of this Machine failed", err)))
 	}
 	err := r.takeSteps(ctx, s)
 	if s.Gone {
@@ -96,16 +100,23 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		err = errors.Join(err, r.observer.MissingNode(ctx, s))
 	}
 	r.retries.ServerWorks(ctx, s)
+	r.retries.StillRefused(s)
 	if step := s.Last.Step; (step == lifecycle.Wait || step == lifecycle.Rest) && !r.retries.Wait(s) {
 		r.requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
-		// The call that reads the facts from the cloud still waits for its turn, so there is nothing new to write.
-		return err
+		// The call that reads the facts from the cloud still waits for its turn, so nothing new is known.
+		return errors.Join(err, s.FinishUnread(ctx, s.Observed.CloudErr.Message))
+	}
+	if err != nil {
+		s.Unfinished = unfinished(fmt.Sprintf("the step %s failed", s.Last.Step), err)
 	}
 	// The results of the steps before the error are written nevertheless, and the failed step is repeated.
 	return errors.Join(err, s.Finish(ctx))
 }
+
+// unfinished returns a text about an error with which a reconcile ended.
+func unfinished(what string, err error) string { return fault.Repeated(what + ": " + err.Error()) }
 
 // takeSteps takes steps until a step must wait.
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {

@@ -33,8 +33,7 @@ type fakeCloud struct {
 	duplicates map[types.UID][]*cloud.Server
 	// unsynced is true while no list of servers has been read.
 	unsynced bool
-	// failing returns the error of a call; a nil failing means that no call fails. A call is Instance, Observe, ObserveNow,
-	// DeleteServer or Release.
+	// failing returns the error of a call; a nil failing means that no call fails. A call is the name of a method.
 	failing func(call string) error
 	// starting returns the error of StartServer and may change the server. Without this function, StartServer succeeds, and a server
 	// that is shut down becomes ACTIVE.
@@ -251,6 +250,9 @@ func (i *fakeInstance) StartServer(context.Context) error {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("StartServer")
+	if err := i.fails("StartServer"); err != nil {
+		return err
+	}
 	s := i.cloud.servers[i.machine.UID]
 	if i.cloud.starting != nil {
 		return i.cloud.starting(s)
@@ -265,6 +267,9 @@ func (i *fakeInstance) Prepare(context.Context) error {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("Prepare")
+	if err := i.fails("Prepare"); err != nil {
+		return err
+	}
 	if i.cloud.queued != nil {
 		return i.cloud.queued
 	}
@@ -276,6 +281,9 @@ func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("EnsureServer")
+	if err := i.fails("EnsureServer"); err != nil {
+		return nil, err
+	}
 	if i.cloud.full != nil {
 		return nil, i.cloud.full
 	}
@@ -344,5 +352,8 @@ func (i *fakeInstance) ConsoleOutput(context.Context, int) (string, error) {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("ConsoleOutput")
+	if err := i.fails("ConsoleOutput"); err != nil {
+		return "", err
+	}
 	return i.cloud.console, nil
 }

@@ -57,6 +57,9 @@ func (c *tally) count(f interceptor.Funcs) interceptor.Funcs {
 }
 
 func (b *bench) createObject(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+	if err := b.fails("CREATE", o); err != nil {
+		return err
+	}
 	return c.Create(ctx, o, opts...)
 }
 
@@ -65,6 +68,9 @@ func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 	if m, ok := o.(*v1alpha1.Machine); ok && b.written.counting && b.cached != nil {
 		b.cached.DeepCopyInto(m)
 		return nil
+	}
+	if err := b.readFails(ctx, "GET", o); err != nil {
+		return err
 	}
 	return c.Get(ctx, key, o, opts...)
 }

@@ -224,7 +224,7 @@ func TestAMachineThatWaitsForDroversOtherCloudCallsIsNotShownAsFailed(t *testing
 	})
 	inOrder(t, "does not show the cloud's rate limit as a failed operation (F-57)", func(t *testing.T) {
 		b := born(t)
-		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked drover to send no requests for 30s")
+		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked drover to send no requests until 2026-01-02T03:04:35Z")
 		b.shown()
 		if m := b.read(); m.Status.ErrorReason != nil || m.Status.LastOperation == nil || *m.Status.LastOperation.State != "Processing" {
 			t.Errorf("%+v", m.Status)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,13 +27,8 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/ownership"
 )
-
-// retries returns the rate limiter for reconciles that returned an error. The wait starts at 5 ms and doubles each time, up
-// to a minute. The default of controller-runtime grows to 17 minutes, far longer than most failures of the API server last.
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
-}
 
 // SetupWithManager adds the controller to the manager. It watches Machines, their Nodes, their servers, and the deadlines
 // that Machines inherit from their owners.
@@ -44,7 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	c, err := controller.New(name, mgr, controller.Options{
 		Reconciler: r, MaxConcurrentReconciles: r.workers,
-		RateLimiter: retries(),
+		RateLimiter: ownership.Retries(),
 	})
 	if err != nil {
 		return fmt.Errorf("making the Machine controller: %w", err)

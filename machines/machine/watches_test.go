@@ -3,10 +3,8 @@ package machine
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -24,15 +22,6 @@ func TestAnAnnotationOfADeploymentThatAppliesToItsMachinesWakesThem(t *testing.T
 	for _, key := range []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI, v1alpha1.AnnotationSkipHealthCAPI} {
 		if !slices.Contains(inherited, key) {
 			t.Errorf("a change of %s does not wake the Machines that wait (F-69)", key)
-		}
-	}
-}
-
-func TestAFailedReconcileOfAMachineIsRetriedAfterAMinuteAtMost(t *testing.T) {
-	retries := retries()
-	for n := range 40 {
-		if wait := retries.When(reconcile.Request{}); wait <= 0 || wait > time.Minute {
-			t.Fatalf("the wait after error %d is %s, want a minute at most", n+1, wait)
 		}
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Retries returns the back-off of objects whose reconcile returned an error: 5 ms, doubled each time, at most a minute. The default of
-// controller-runtime grows to 17 minutes, so it would delay work long after the API server has recovered.
+// Retries returns the back-off of objects whose reconcile returned an error: 5 ms, doubled each time, at most half a minute. The default of
+// controller-runtime grows to 17 minutes, so it would delay work long after the API server has recovered. The failure is shown with a retry,
+// so within two minutes a retry must come after the 90 s for which a change of a status may wait.
 func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, 30*time.Second)
 }
 
 // Conflicts returns the back-off of objects that the informer cache shows in an older version than the API server has: 200 ms, doubled each

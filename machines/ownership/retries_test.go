@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestAFailedReconcileIsRetriedWithinAMinute(t *testing.T) {
+func TestAFailedReconcileIsRetriedWithinHalfAMinute(t *testing.T) {
 	retries := Retries()
 	for n := range 40 {
-		if wait := retries.When(reconcile.Request{}); wait <= 0 || wait > time.Minute {
-			t.Fatalf("retry after error %d in a row waits %s, want at most a minute", n+1, wait)
+		if wait := retries.When(reconcile.Request{}); wait <= 0 || wait > 30*time.Second {
+			t.Fatalf("retry after error %d in a row waits %s, want at most half a minute", n+1, wait)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,6 +39,10 @@ func ReasonOf(invalid error) string {
 	return ReasonInvalid
 }
 
+// quiet is how long a rollout makes no progress before Progressing names what it waits for. A rollout that makes progress changes its
+// numbers, and would only write that text more often.
+const quiet = time.Minute
+
 // defaultDeadline is the deadline when spec.progressDeadlineSeconds is not set.
 const defaultDeadline = 600 * time.Second
 
@@ -62,6 +68,9 @@ func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time
 	}
 	st.Conditions = append(st.Conditions, w.degraded(st.Conditions[1]))
 	if p := st.Conditions[1]; p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
+		if left := p.LastTransitionTime.Add(quiet).Sub(w.now); left > 0 {
+			wait = soonest(wait, left)
+		}
 		if deadline, ok := deadlineOf(w.d); ok {
 			wait = soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
 		}
@@ -106,17 +115,14 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	switch {
 	case w.d.Spec.Paused && !w.stalled():
 		c.Status, c.Reason = metav1.ConditionUnknown, ReasonPaused
-		c.Message = "spec.paused is set: the number of Machines follows spec.replicas, and no Machine is replaced"
+		c.Message = "spec.paused is set: the number of Machines follows spec.replicas, and no Machine is replaced; to go on with rollouts, set it to false"
 	case complete(st, w.replicas):
 		c.Reason = ReasonComplete
 		c.Message = fmt.Sprintf("all %d Machines have the current template and are available", w.replicas)
 	case !w.progressed(st) && w.deadlineExceeded():
 		c.Status, c.Reason = metav1.ConditionFalse, ReasonDeadline
 		deadline, _ := deadlineOf(w.d)
-		c.Message = fmt.Sprintf("no progress for %s: %s", deadline, c.Message)
-		if why := w.waiting(); why != "" {
-			c.Message += "; " + why
-		}
+		c.Message = fmt.Sprintf("no progress for %s: %s; %s", deadline, c.Message, w.waiting())
 	}
 	former := meta.FindStatusCondition(w.d.Status.Conditions, c.Type)
 	c.ObservedGeneration = w.d.Generation
@@ -125,6 +131,9 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 		c.LastTransitionTime = metav1.NewTime(w.now)
 	} else {
 		c.LastTransitionTime = former.LastTransitionTime
+	}
+	if c.Reason == ReasonUpdating && w.now.Sub(c.LastTransitionTime.Time) >= quiet {
+		c.Message += "; " + w.waiting()
 	}
 	return c
 }
@@ -213,28 +222,54 @@ func (w *work) keepTime(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// waiting describes what the rollout waits for: the first Machine of the current template, by name, that is not available and has a
-// message. It returns "" when there is none.
+// waiting describes what the rollout waits for, and where to look: a freeze, the first Machine of the current template, by name, that is
+// not available, or else the first Machine that is being deleted.
 func (w *work) waiting() string {
-	if w.current == nil {
-		return ""
+	if w.d.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen {
+		return "the group is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
 	}
-	first, text := "", ""
-	for _, f := range w.current.living {
-		name := f.Machine.Name
-		if why := whyNotReady(f.Machine); !f.Available && why != "" && (first == "" || name < first) {
-			first, text = name, fmt.Sprintf("Machine %s is not Ready: %s", name, why)
+	starts, ends := map[string]string{}, map[string]string{}
+	for _, s := range w.sets {
+		for _, f := range s.living {
+			if s == w.current && !f.Available {
+				starts[f.Machine.Name] = whyNotReady(f.Machine)
+			}
+		}
+		for _, m := range s.machines {
+			if m.DeletionTimestamp != nil {
+				ends[m.Name] = textOf(m.Condition(v1alpha1.ConditionDeleting))
+			}
 		}
 	}
-	return text
+	if name, why := first(starts); name != "" {
+		return fmt.Sprintf("Machine %s is not available: %s", name, why)
+	}
+	if name, why := first(ends); name != "" {
+		return fmt.Sprintf("Machine %s is being deleted: %s", name, why)
+	}
+	return "look at the conditions of its MachineSets"
+}
+
+// first returns the first name of a map that has a text, with this text; without such a text, the first name.
+func first(texts map[string]string) (name, text string) {
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if name == "" || text == "" && texts[key] != "" {
+			name, text = key, texts[key]
+		}
+	}
+	return name, cmp.Or(text, "look at the conditions of this Machine")
 }
 
 // whyNotReady returns the reason and message of a Machine's Ready condition when the condition is not True.
 func whyNotReady(m *v1alpha1.Machine) string {
 	if _, ready := ReadySince(m); ready {
-		return ""
+		return "it has not been Ready for long enough (spec.minReadySeconds)"
 	}
-	c := m.Condition(v1alpha1.ConditionReady)
+	return textOf(m.Condition(v1alpha1.ConditionReady))
+}
+
+// textOf returns the reason and message of a condition.
+func textOf(c *v1alpha1.MachineCondition) string {
 	if c.Message == "" {
 		return c.Reason
 	}

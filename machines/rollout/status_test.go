@@ -45,6 +45,68 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 	})
 }
 
+// Two minutes after its last progress a deployment shows what it waits for. Its Progressing condition has the time of the last progress.
+func TestADeploymentThatWaitsShowsWhatForWithinTwoMinutes(t *testing.T) {
+	condemned := func(w *simulation) {
+		w.slow = true
+		w.template("B")
+		w.settle(&strings.Builder{})
+		for _, m := range w.machines {
+			if m.DeletionTimestamp != nil {
+				m.Status.Conditions = append(m.Status.Conditions, v1alpha1.MachineCondition{Type: v1alpha1.ConditionDeleting, Status: "True",
+					Reason: "DrainingNode", Message: "evictions are refused: ns/p: a budget"})
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		shape  shape
+		change func(w *simulation)
+		want   string
+	}{
+		"a new Machine without a Node": {shape{3, "1", "0"}, func(w *simulation) {
+			w.broken["B"] = true
+			w.template("B")
+			w.settle(&strings.Builder{})
+			for _, m := range w.machines {
+				if _, ready := ReadySince(m); !ready {
+					m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: "False", Reason: "NoServer", Message: "no more cores; raise the quota"}}
+				}
+			}
+		}, "NoServer: no more cores; raise the quota"},
+		"a new Machine without a status": {shape{3, "1", "0"}, func(w *simulation) {
+			w.broken["B"] = true
+			w.template("B")
+			w.settle(&strings.Builder{})
+		}, "look at the conditions of this Machine"},
+		"old Machines that are being deleted": {shape{3, "0", "1"}, condemned, "DrainingNode: evictions are refused: ns/p: a budget"},
+		"a freeze": {shape{3, "1", "0"}, func(w *simulation) {
+			w.broken["B"] = true
+			w.template("B")
+			w.settle(&strings.Builder{})
+			w.d.Labels = map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen}
+		}, "see the condition " + v1alpha1.ConditionFrozen},
+		"spec.paused": {shape{3, "1", "0"}, func(w *simulation) {
+			w.d.Spec.Paused = true
+			w.template("B")
+		}, "set it to false"},
+	} {
+		t.Run("it waits for "+name+" (F-114)", func(t *testing.T) {
+			w := settled(tt.shape)
+			tt.change(w)
+			began := w.now
+			for range 2 {
+				w.settle(&strings.Builder{})
+				w.now = w.now.Add(time.Minute)
+			}
+			p, _ := w.plan()
+			c := condition(p, "Progressing")
+			if !strings.Contains(c.Message, tt.want) || c.LastTransitionTime.Time.After(w.now) || began.Sub(c.LastTransitionTime.Time) > time.Minute {
+				t.Errorf("at %s, since %s, it shows %+v, want %q", w.now, began, c, tt.want)
+			}
+		})
+	}
+}
+
 func TestStatusOfADeployment(t *testing.T) {
 	t.Run("Progressing and Available are True for a complete deployment (MC-27)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
@@ -62,11 +124,14 @@ func TestStatusOfADeployment(t *testing.T) {
 		w.template("B")
 		w.settle(&strings.Builder{})
 		p, _ := w.plan()
-		if p.RequeueAfter <= 0 || p.RequeueAfter > defaultDeadline+time.Second {
-			t.Errorf("next check in %s", p.RequeueAfter)
+		// The first check shows what the rollout waits for, and the second that its deadline is over.
+		for _, most := range []time.Duration{quiet, defaultDeadline + time.Second} {
+			if p.RequeueAfter <= 0 || p.RequeueAfter > most {
+				t.Errorf("next check in %s, want at most %s", p.RequeueAfter, most)
+			}
+			w.now = w.now.Add(p.RequeueAfter)
+			p, _ = w.plan()
 		}
-		w.now = w.now.Add(p.RequeueAfter)
-		p, _ = w.plan()
 		if c := condition(p, "Progressing"); c.Status != "False" || c.Reason != ReasonDeadline {
 			t.Errorf("Progressing is %+v", c)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
@@ -168,23 +170,23 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{}, r.refuse(ctx, set, invalid)
 	}
 	if err := ownership.EnsureFinalizer(ctx, r.specs.writer, set); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	machines, err := r.machines.claim(ctx, set, selector)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	seen, next, err := r.plan(ctx, set, machines)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	wait := seen.verifyIn
 	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	runaway, err := r.limitCreates(ctx, seen, &next, &wait)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
@@ -195,7 +197,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
 	if failed := errors.Join(acted, runaway, next.waits); failed != nil {
 		reason := reasonOf(acted, runaway, next.waits)
-		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
+		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error()+remedy(acted))
 		if acted != nil && ptr.Deref(set.Status.ErrorReason, "") != reason {
 			r.events.Eventf(set, nil, "Warning", reason, "Create", "%s", *status.ErrorMessage)
 		}
@@ -206,7 +208,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	} else {
 		seen.keepError(&status)
 	}
-	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
+	status.Conditions = conditions(set, status, next, metav1.NewTime(r.clock.Now()))
 	later, err := r.statuses.writeWhenDue(ctx, set, status)
 	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
@@ -249,6 +251,7 @@ func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decisio
 	if d.create > 0 && r.options.Reach.State().Frozen {
 		// The informer cache may be out of date: Machines that it does not show may exist.
 		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
+		d.held = r.options.Reach.State().Message + "; no Machine is created before it answers"
 	}
 	return runaway, err
 }
@@ -285,6 +288,17 @@ func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, inval
 		r.events.Eventf(set, nil, "Warning", reason, "Reconcile", "%s", invalid.Error())
 	}
 	return r.statuses.write(ctx, set, st)
+}
+
+// stopped shows an error that keeps the controller from comparing a set with its Machines, and returns the error. It does not show that
+// the set has changed since it was read: the next reconcile follows at once.
+func (r *Reconciler) stopped(ctx context.Context, set *v1alpha1.MachineSet, err error) error {
+	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
+		return err
+	}
+	st := failedStatus(set, reasonStopped, fmt.Errorf("%w; %s", err, fault.PolicyOf(fault.Transient).Remedy), metav1.NewTime(r.clock.Now()))
+	_, failed := r.statuses.writeWhenDue(ctx, set, st)
+	return errors.Join(err, failed)
 }
 
 // act deletes Machines before it creates new ones.

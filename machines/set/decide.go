@@ -46,6 +46,8 @@ type decision struct {
 	create  int
 	// waits describes why fewer Machines are created than are missing; nil when there is no such reason.
 	waits error
+	// held describes what keeps the set from creating the Machines that it lacks, without being a fault; empty when nothing does.
+	held string
 }
 
 // unconfirmed holds the creates and deletes of a set's Machines by this process that the cache does not show yet.
@@ -97,8 +99,10 @@ func decide(s observed) decision {
 		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
 		d.surplus = min(surplus, len(order))
 		d.remove = append(d.remove, order[:d.surplus]...)
-	case surplus < 0 && !creationStopped(s.set):
-		d.create, d.waits = afterServers(min(-surplus, maxPerReconcile), living, s.unseen)
+	case surplus < 0:
+		if d.held = creationStopped(s.set); d.held == "" {
+			d.create, d.waits = afterServers(min(-surplus, maxPerReconcile), living, s.unseen)
+		}
 	}
 	if err := v1alpha1.CheckDocument(s.set.Spec.Template.Spec.Document()); err != nil && d.create > 0 {
 		d.create, d.waits = 0, fmt.Errorf("creating no Machines: spec.template.spec.providerSpec.value: %w", err)
@@ -126,10 +130,16 @@ func newestHaveServer(living []rollout.MachineFacts, newest int) bool {
 	return slices.ContainsFunc(byAge[:max(0, min(newest, len(byAge)))], rollout.MachineFacts.HasServer)
 }
 
-// creationStopped reports whether a set must not create Machines although some are missing: it is an old set of an OnDelete deployment, or
-// frozen (package machines/safety/freeze).
-func creationStopped(set *v1alpha1.MachineSet) bool {
-	return set.Annotations[v1alpha1.AnnotationNoCreate] == "true" || set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen
+// creationStopped returns why a set must not create Machines although some are missing: it is an old set of an OnDelete deployment, or
+// frozen (package machines/safety/freeze). It returns an empty string when the set may create Machines.
+func creationStopped(set *v1alpha1.MachineSet) string {
+	switch {
+	case set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen:
+		return "the set is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
+	case set.Annotations[v1alpha1.AnnotationNoCreate] == "true":
+		return "no Machine is created, because this is an old set of a deployment with the strategy OnDelete; no action is needed"
+	}
+	return ""
 }
 
 // wanted returns the size to keep. When no client sets spec.replicas, the size is the number of living Machines, or 1 for a new set.

@@ -1,9 +1,11 @@
 package set
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -29,6 +31,7 @@ const (
 	reasonSize    = rollout.ReasonSizeTooLarge
 	reasonRunaway = "TooManyMachines"
 	reasonWaits   = "WaitingForServers"
+	reasonStopped = "ReconcileFailed"
 )
 
 // reasonOf returns the reason for the first of the errors that is not nil; one is not.
@@ -97,12 +100,29 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1
 	if set.Spec.Replicas != nil {
 		wanted = *set.Spec.Replicas
 	}
-	st.Conditions = conditions(set, st, int(wanted), now)
+	st.Conditions = conditions(set, st, decision{wanted: int(wanted)}, now)
 	return st
 }
 
-// bounded returns a message as one line of a length that leaves room for the remedy, which often stands at the end.
-func bounded(message string) *string { return ptr.To(fault.Line(message)) }
+// machineName matches what an answer of the API server adds to the kind of a Machine. It is another name with each create.
+var machineName = regexp.MustCompile(`(machines\.cluster\.k8s\.io) "[^"]*"`)
+
+// bounded returns a message as one line of a length that leaves room for the remedy, which often stands at the end. An error that each
+// attempt repeats has the same message.
+func bounded(message string) *string {
+	return ptr.To(fault.Repeated(machineName.ReplaceAllString(message, "$1")))
+}
+
+// remedy returns what a person can do about an error of creating or deleting Machines, as the end of a message; empty without an error.
+func remedy(acted error) string {
+	switch {
+	case acted == nil:
+		return ""
+	case createCode(acted) == fault.CodeMachineRefused:
+		return "; change what the API server or the admission webhook refuses; drover tries again automatically"
+	}
+	return "; " + fault.PolicyOf(fault.ClassOf(createCode(acted))).Remedy
+}
 
 // statuses writes the status of sets.
 type statuses struct {
@@ -149,11 +169,13 @@ func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 
 // conditions returns the conditions of a set: Available when all its Machines are available, ReplicaFailure when the set cannot create
 // Machines, and, for a set without a deployment, Warnings when its spec has fields that drover does not use.
-func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted int, now metav1.Time) []metav1.Condition {
+func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next decision, now metav1.Time) []metav1.Condition {
+	wanted := next.wanted
 	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllAvailable",
 		Message: fmt.Sprintf("%d of %d Machines are available", st.AvailableReplicas, wanted)}
 	if int(st.AvailableReplicas) < wanted {
 		available.Status, available.Reason = metav1.ConditionFalse, "TooFewAvailable"
+		available.Message += "; " + cmp.Or(next.held, "the conditions of the others show what they wait for")
 	}
 	failure := metav1.Condition{Type: v1alpha1.ConditionReplicaFailure, Status: metav1.ConditionFalse, Reason: "AsExpected"}
 	if st.ErrorReason != nil {

@@ -98,6 +98,9 @@ const (
 	ReasonNodeStarting    = "NodeStarting"
 	ReasonMachineDeleting = "MachineDeleting"
 
+	// ReasonFactsUnread means that a reconcile could not read its facts, and that the condition had no reason before.
+	ReasonFactsUnread = "FactsNotRead"
+
 	ReasonKindBeingDeleted = "KindBeingDeleted"
 	ReasonKindUnknown      = "KindUnknown"
 )

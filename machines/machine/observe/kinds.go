@@ -31,6 +31,6 @@ func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 // than the deletion does not count: it was restored with the Machine from a backup.
 func deletionBegun(m *v1alpha1.Machine) bool {
 	c := m.Condition(v1alpha1.ConditionDeleting)
-	held := c.Reason == lifecycle.ReasonKindBeingDeleted || c.Reason == lifecycle.ReasonKindUnknown
+	held := c.Reason == lifecycle.ReasonKindBeingDeleted || c.Reason == lifecycle.ReasonKindUnknown || c.Reason == lifecycle.ReasonFactsUnread
 	return !held && c.LastTransitionTime != nil && !c.LastTransitionTime.Before(m.DeletionTimestamp)
 }

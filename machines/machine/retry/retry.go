@@ -1,9 +1,9 @@
 package retry
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,7 +118,7 @@ func (r *Retries) failed(ctx context.Context, s *scope.Scope, cause *fault.Error
 		if s.Observed.Deleting {
 			s.Failure = r.machines.Last(s.Machine, s.Now())
 		}
-		s.Detail = cmp.Or(s.Detail, "waiting for other calls of drover to the cloud")
+		s.Detail = strings.TrimPrefix(s.Detail+"; waiting for other calls of drover to the cloud", "; ")
 		s.RequeueWithin(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
 		return
 	}
@@ -252,6 +252,18 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 func (r *Retries) AwaitRetry(_ context.Context, s *scope.Scope) (bool, error) {
 	r.awaitRetry(s)
 	return false, nil
+}
+
+// StillRefused keeps the last failure of a deletion in the cloud while a back-off runs and the deletion goes on with what needs no
+// cloud. Otherwise the error would come and go in the status. A drain shows only its own state.
+func (r *Retries) StillRefused(s *scope.Scope) {
+	if !s.Observed.Deleting || !s.Policy.BackingOff || s.Failure != nil {
+		return
+	}
+	switch s.Last.Step {
+	case lifecycle.OutOfService, lifecycle.DeleteNode, lifecycle.DeleteToken, lifecycle.Wait:
+		s.Failure = r.machines.Last(s.Machine, s.Now())
+	}
 }
 
 func (r *Retries) awaitRetry(s *scope.Scope) {

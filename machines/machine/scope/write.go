@@ -6,11 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/status"
 )
@@ -47,6 +49,10 @@ const (
 	atEnd Ahead = "ending the reconcile"
 )
 
+// reasonNotWritten is the reason of the Event about a Machine that the API server has refused to store for longer than a change
+// that is not urgent may wait.
+const reasonNotWritten = "MachineNotWritten"
+
 // WriteAhead writes the changes made to the Machine so far, before a side effect that must not happen until they are stored.
 // why names the side effect. WriteAhead writes nothing when the Machine has not changed.
 func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
@@ -58,6 +64,18 @@ func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 func (s *Scope) Finish(ctx context.Context) error {
 	s.ComputeStatus()
 	s.RequeueWithin(status.NextLook(s.Machine, s.Facts(), s.Now()))
+	return s.writeDue(ctx)
+}
+
+// FinishUnread ends a reconcile that could not read its facts. It writes why, as a change that is not urgent, and nothing that
+// follows from the facts.
+func (s *Scope) FinishUnread(ctx context.Context, why string) error {
+	status.ShowUnread(s.Machine, s.Base, why, s.Now())
+	return s.writeDue(ctx)
+}
+
+// writeDue writes the changes of the reconcile, unless they may still wait.
+func (s *Scope) writeDue(ctx context.Context) error {
 	if !s.Urgent && !status.Urgent(s.store.Provider, s.Base, s.Machine) && !equality.Semantic.DeepEqual(s.Base, s.Machine) {
 		if left := s.store.memory.mayWait(s.Machine, s.Now()); left > 0 {
 			s.RequeueWithin(left)
@@ -81,6 +99,11 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
 	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
 		memory.forgetRemoved(s.Machine)
+		if !apierrors.IsNotFound(err) && memory.mayWait(s.Machine, s.Now()) == 0 {
+			// The Machine itself cannot show this. The recorder joins the repetitions of an Event.
+			s.Warn(reasonNotWritten, fault.Line(fmt.Sprintf("drover cannot write this Machine, and its status is old: %v; drover tries again automatically; "+
+				"if this lasts, check the API server, its admission webhooks, and the rights of drover there", err)))
+		}
 		return fmt.Errorf("patching Machine %s: %w", s.Machine.Name, err)
 	}
 	s.Base = s.Machine.DeepCopy()

@@ -24,6 +24,8 @@ type Result struct {
 	Failure *fault.Error
 	// Detail explains the last step to users.
 	Detail string
+	// Unfinished explains why the reconcile ended with an error. It is the same text when the next reconcile fails in the same way.
+	Unfinished string
 	// Awaited is what the Node lacks to complete its first start, one sentence each.
 	Awaited []string
 	// Unsynced reports whether labels or taints of the Node could not be written. In that case the Machine is not shown as
@@ -52,18 +54,18 @@ func Compute(in *Input) {
 	in.setError()
 	record.WriteServer(m, f.Cloud.Server)
 	if !f.ServerUnlisted() {
-		in.set(v1alpha1.ConditionServerReady, in.serverReady())
+		in.show(v1alpha1.ConditionServerReady, in.serverReady())
 	}
 	in.forgetStart()
 	if v, known := in.specValid(); known {
 		in.set(v1alpha1.ConditionSpecValid, v)
 	}
 	if in.showsReady() {
-		in.set(v1alpha1.ConditionReady, in.nodeReady())
+		in.show(v1alpha1.ConditionReady, in.nodeReady())
 	}
 	in.setWarnings()
 	if f.Deleting {
-		in.set(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.deletionMessage()})
+		in.show(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.deletionMessage()})
 	}
 	if n := f.Node; n != nil && !f.Deleting {
 		m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: n.Status.NodeInfo.KubeletVersion}
@@ -96,7 +98,10 @@ func (in *Input) deletionMessage() string {
 
 // message returns the message of the step that ended the reconcile.
 func (in *Input) message() string {
-	if in.Failure != nil {
+	switch {
+	case in.Failure != nil && in.Last.Reason == lifecycle.ReasonDetaching:
+		return join(in.Detail, in.Failure.Message)
+	case in.Failure != nil:
 		return fault.Line(in.Failure.Message)
 	}
 	return in.Detail
@@ -140,9 +145,13 @@ func (in *Input) specValid() (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// setWarnings sets condition Warnings. Most Machines have no such condition.
+// setWarnings sets condition Warnings. It must be called after condition Ready was set. Most Machines have no such condition.
 func (in *Input) setWarnings() {
 	warnings := slices.Concat(in.Warnings, in.Machine.Spec.WithoutEffect("spec"))
+	if ready := in.Machine.Condition(v1alpha1.ConditionReady); in.Unfinished != "" && ready.Status == corev1.ConditionTrue && !in.Facts.Deleting {
+		// No other condition shows that something of a Ready Machine is not done.
+		warnings = append(warnings, Since(in.Base.Condition(v1alpha1.ConditionWarnings).Message, in.Unfinished, in.Now.Time)+"; "+retried)
+	}
 	slices.Sort(warnings)
 	text := strings.Join(slices.Compact(warnings), "; ")
 	switch {

@@ -15,8 +15,13 @@ const (
 )
 
 // setOperation sets the last operation. Its time is when the operation started: the time changes when the kind, the state
-// or the text of the operation changes, and stays when the Machine is only reconciled again.
+// or the text of the operation changes, and stays when the Machine is only reconciled again. The text of an operation that
+// has not failed is the reason for which the Machine waits, so the time shows since when it waits.
 func (in *Input) setOperation() {
+	if in.Facts.ServerUnlisted() && !in.Facts.Deleting && in.Failure == nil {
+		// A new leader knows nothing new yet.
+		return
+	}
 	kind, state, text := in.operation()
 	old := in.Machine.Status.LastOperation
 	same := old != nil && ptr.Deref(old.Type, "") == kind && ptr.Deref(old.State, "") == state
@@ -38,7 +43,7 @@ func (in *Input) operation() (kind, state, text string) {
 	default:
 		kind = "Create"
 	}
-	if f.Deleting {
+	if f.Deleting || !f.Joined {
 		text = in.Last.Reason
 	}
 	switch {

@@ -90,7 +90,7 @@ func (in *Input) serverAbsent() Verdict {
 	case f.Named && !f.Deleting:
 		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerUnknown, "no list of the cloud shows the server, which does not prove that it is gone"}
 	}
-	return Verdict{corev1.ConditionFalse, ptr.Deref(in.Machine.Status.ErrorReason, lifecycle.ReasonNoServer), ptr.Deref(in.Machine.Status.ErrorMessage, in.Detail)}
+	return Verdict{corev1.ConditionFalse, ptr.Deref(in.Machine.Status.ErrorReason, lifecycle.ReasonNoServer), ptr.Deref(in.Machine.Status.ErrorMessage, in.message())}
 }
 
 // nodeReady returns condition Ready. It is False until the first start of the Node is complete; then it follows the Node's
@@ -106,7 +106,7 @@ func (in *Input) nodeReady() Verdict {
 		case f.ServerUnseen():
 			return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerUnknown, in.message()}
 		case f.Cloud.Server == nil:
-			return Verdict{corev1.ConditionFalse, lifecycle.ReasonNoServer, ptr.Deref(in.Machine.Status.ErrorMessage, in.Detail)}
+			return Verdict{corev1.ConditionFalse, lifecycle.ReasonNoServer, ptr.Deref(in.Machine.Status.ErrorMessage, in.message())}
 		}
 		return Verdict{corev1.ConditionFalse, in.Last.Reason, in.message()}
 	}

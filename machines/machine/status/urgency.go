@@ -116,11 +116,11 @@ func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bo
 }
 
 // passingReadyReasons are the reasons of condition Ready that are usual before the first start of the Node is complete.
-var passingReadyReasons = []string{lifecycle.ReasonNoServer, lifecycle.ReasonNotSynced, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerDeleting, lifecycle.ReasonWaitingForNode, lifecycle.ReasonNodeStarting}
+var passingReadyReasons = []string{lifecycle.ReasonNoServer, lifecycle.ReasonNotSynced, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerDeleting, lifecycle.ReasonWaitingForNode, lifecycle.ReasonNodeStarting, lifecycle.ReasonFactsUnread}
 
 // passingServerStates are the reasons of condition ServerReady that every server has while it is created and deleted.
 var passingServerStates = []string{lifecycle.ReasonNoServer, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerActive, lifecycle.ReasonServerDeleting}
 
 // passingDeletionSteps are the reasons of condition Deleting for steps that a new leader can derive again from the resources
 // that are left.
-var passingDeletionSteps = []string{lifecycle.ReasonDraining, lifecycle.ReasonDeletingServer, lifecycle.ReasonReleasing, lifecycle.ReasonDeletingNode, lifecycle.ReasonNotSynced}
+var passingDeletionSteps = []string{lifecycle.ReasonDraining, lifecycle.ReasonDeletingServer, lifecycle.ReasonReleasing, lifecycle.ReasonDeletingNode, lifecycle.ReasonNotSynced, lifecycle.ReasonFactsUnread}

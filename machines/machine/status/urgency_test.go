@@ -94,7 +94,7 @@ func TestUrgentChangesOfAMachineAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 		{"the failure of the Machine's last operation is urgent, because after a restart the back-off counts from the failure's time", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
 		{"the start of the wait until volumes are detached is urgent, because drover limits the wait to a fixed time from this start", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
 		{"the change to phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
-		{"the progress of a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},
+		{"the progress of a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are leaving the Node: ns/p"), false},
 		{"the message about refused evictions is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no"), true},
 		{"the message that the server is being deleted can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDeletingServer, "s"), false},
 		{"the message that the deletion of a CRD blocks the Machine's deletion is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonKindBeingDeleted, "crd"), true},

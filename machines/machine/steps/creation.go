@@ -131,16 +131,20 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	c.Retries.ServerFailed(ctx, s, cause)
 	s.Machine.Spec.ProviderID = nil
 	s.ReadMachine()
-	s.ComputeStatus()
-	if err := s.WriteAhead(ctx, scope.BeforeReplacing); err != nil {
-		return false, err
+	if s.Base.Spec.ProviderID != nil || ptr.Deref(s.Base.Status.ErrorMessage, "") != cause.Message {
+		s.ComputeStatus()
+		if err := s.WriteAhead(ctx, scope.BeforeReplacing); err != nil {
+			return false, err
+		}
 	}
 	s.RequeueWithin(scope.PollCloud)
 	if err := s.Instance.DeleteFailed(ctx); err != nil {
 		// The deletion is tried only once per back-off, so a failure causes few Events.
-		if cause := fault.Of(err); cause.Class != fault.RateLimited {
+		cause := fault.Of(err)
+		if cause.Class != fault.RateLimited {
 			s.Warn(string(cause.Code), fault.Line(cause.Message))
 		}
+		s.Unfinished = "the failed server is not deleted yet: " + fault.Line(cause.Message)
 		ctrl.LoggerFrom(ctx).Info("Deleting a failed server failed and is repeated", "server", server.ID, "cause", err.Error())
 	}
 	return false, nil

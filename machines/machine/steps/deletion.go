@@ -179,7 +179,7 @@ func lastKnown(s *scope.Scope) string {
 	case s.Observed.Cloud.Server != nil:
 		waited = ""
 	case waited == "":
-		waited = status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+		waited = status.WithoutRemedy(s.Base)
 	}
 	if waited != "" {
 		parts = append(parts, fault.Line(waited))

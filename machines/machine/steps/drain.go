@@ -2,12 +2,10 @@ package steps
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -51,10 +49,6 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 		return true, d.drained(ctx, s, result.Detaching)
 	}
 	if err != nil && len(result.Blocked) == 0 {
-		var answer apierrors.APIStatus
-		if errors.As(err, &answer) {
-			s.Detail = fault.Line(err.Error())
-		}
 		return false, err
 	}
 	if err != nil {
@@ -67,7 +61,7 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 		s.Detail = drainText(result)
 		warnBlocked(s, heldText(&result))
 	case status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) == lifecycle.ReasonDraining:
-		s.Detail = status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+		s.Detail = status.WithoutRemedy(s.Base)
 	}
 	if known && result.Done {
 		for _, pod := range texts(result.Left()) {
@@ -190,6 +184,7 @@ func detachOver(s *scope.Scope) bool {
 // The parts of the text that describes a drain.
 const (
 	stayingPrefix   = "pods do not leave the Node: "
+	leavingPrefix   = "pods are leaving the Node: "
 	detachingPrefix = "volumes are being detached: "
 	detailSeparator = "; "
 )
@@ -200,13 +195,23 @@ func drainText(result drain.Result) string {
 	var parts []string
 	if held := heldText(&result); held != "" {
 		parts = append(parts, held)
-	} else if result.Remaining > 0 {
-		parts = append(parts, "pods are terminating")
+	}
+	if len(result.Leaving) > 0 {
+		parts = append(parts, leavingPrefix+few(result.Leaving))
 	}
 	if len(result.Detaching) > 0 {
-		parts = append(parts, detachingPrefix+strings.Join(result.Detaching[:min(len(result.Detaching), maxListed)], ", "))
+		parts = append(parts, detachingPrefix+few(result.Detaching))
 	}
 	return strings.Join(parts, detailSeparator)
+}
+
+// few returns the first names of a sorted list. It does not count the others, because their number changes all the time.
+func few(names []string) string {
+	text := strings.Join(names[:min(len(names), maxListed)], ", ")
+	if len(names) > maxListed {
+		text += " and others"
+	}
+	return text
 }
 
 // heldText names the pods whose eviction is refused, and those that do not leave the Node, with the reasons; empty when there are
@@ -226,8 +231,8 @@ func heldText(result *drain.Result) string {
 // but not at each retry. held is the text about these pods. The Event is recorded after the write of the condition that has the same
 // text.
 func warnBlocked(s *scope.Scope, held string) {
-	before := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
-	if held == "" || before == held || strings.HasPrefix(before, held+detailSeparator+detachingPrefix) {
+	before := status.WithoutRemedy(s.Base)
+	if held == "" || before == held || strings.HasPrefix(before, held+detailSeparator+leavingPrefix) || strings.HasPrefix(before, held+detailSeparator+detachingPrefix) {
 		return
 	}
 	s.WarnOnWrite("DrainBlocked", fmt.Sprintf("node %s: %s", s.Observed.Node.Name, held))
@@ -292,7 +297,8 @@ func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, 
 	}
 	if len(attached) > 0 && !detachOver(s) {
 		s.Last.Reason = lifecycle.ReasonDetaching
-		s.Detail = drainText(drain.Result{Detaching: attached})
+		// The Detail up to here says what the release of the ports waits for.
+		s.Detail = strings.TrimPrefix(s.Detail+detailSeparator+drainText(drain.Result{Detaching: attached}), detailSeparator)
 		s.RequeueWithin(retryDetaching)
 		return false, nil
 	}

@@ -22,7 +22,7 @@ func TestWaitBeforeADrainIsTriedAgain(t *testing.T) {
 		elapsed time.Duration
 		want    time.Duration
 	}{
-		{"lasts two seconds while pods are terminating", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
+		{"lasts two seconds while pods are terminating", drain.Result{Leaving: []string{"ns/p"}}, time.Hour, 2 * time.Second},
 		{"lasts ten seconds when an eviction was refused (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
 		{"lasts thirty seconds when an eviction was refused and the drain has lasted for five minutes (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
 	} {

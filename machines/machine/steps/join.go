@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,9 +112,11 @@ func (j *Join) abandon(ctx context.Context, s *scope.Scope) error {
 	if !s.Observed.Owned {
 		return nil
 	}
-	s.ComputeStatus()
-	if err := s.WriteAhead(ctx, scope.BeforeDeletingMachine); err != nil {
-		return err
+	if ptr.Deref(s.Base.Status.ErrorMessage, "") != s.Failure.Message {
+		s.ComputeStatus()
+		if err := s.WriteAhead(ctx, scope.BeforeDeletingMachine); err != nil {
+			return err
+		}
 	}
 	uid, version := s.Machine.UID, s.Machine.ResourceVersion
 	err := j.Machines.Delete(ctx, s.Machine, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))

@@ -69,6 +69,7 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	case startNotSent:
 		s.Policy.Start = lifecycle.StartDue
 		s.WaitsForTurn = fault.Of(err).Code == fault.CodeWaitingForTurn
+		s.Unfinished = "the cloud has not been asked to start the server yet: " + fault.Line(fault.Of(err).Message)
 		s.RequeueWithin(max(fault.Of(err).RetryAfter, fault.PolicyOf(fault.Of(err).Class).Retry))
 	case startRefused:
 		p.fail(ctx, s, fmt.Sprintf("server %s is shut down, and the cloud refused to start it: %s", server.ID, fault.Of(err).Message))

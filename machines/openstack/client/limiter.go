@@ -207,7 +207,9 @@ func (e *endpointLimiter) release(r *request, how result) {
 }
 
 func (e *endpointLimiter) resting(left time.Duration) error {
-	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked drover to send no requests for %s", e.service, left.Round(time.Second))
+	// The text is shown in conditions, so it must not change with each request that is not sent.
+	until := e.clock.Now().Add(left).Round(time.Second).UTC().Format(time.RFC3339)
+	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked drover to send no requests until %s", e.service, until)
 	err.RetryAfter = left
 	return err
 }

@@ -137,7 +137,10 @@ func waitingFor(node string, r *drain.Result) string {
 	if r.Done && len(r.Detaching) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("draining node %s: %d pods are left", node, r.Remaining)
+	text := "draining node " + node
+	if len(r.Leaving) > 0 {
+		text += "; pods are leaving it: " + strings.Join(r.Leaving, ", ")
+	}
 	for _, blocked := range r.Left() {
 		text += fmt.Sprintf("; pod %s: %s", blocked.Pod, blocked.Reason)
 	}
