@@ -106,8 +106,9 @@ func (f *freshness) probe(ctx context.Context) {
 		f.behind.Store(0)
 		return
 	}
-	if f.behind.Swap(oldest.UnixNano()) == 0 {
-		ctrl.LoggerFrom(ctx).V(1).Info("A watch has not delivered a change that the API server has")
+	f.behind.Store(oldest.UnixNano())
+	if lag := f.since(&f.behind); lag >= staleAfter && lag < staleAfter+probeEvery {
+		ctrl.LoggerFrom(ctx).Info("Refusing the autoscaler's calls: a watch does not deliver changes that the API server has; a proxy before the API server may buffer its answers", "since", oldest)
 	}
 }
 

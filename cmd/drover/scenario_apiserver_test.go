@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,6 +114,43 @@ func TestAProxyThatDropsWatchBookmarks(t *testing.T) {
 	})
 	t.Run("the log says what drops the bookmarks, and how to avoid the wait (F-146)", func(t *testing.T) {
 		if log := p.in(t).log(drover); !strings.Contains(log, "KUBE_FEATURE_WatchListClient=false") {
+			t.Errorf("it does not:\n%s", log)
+		}
+	})
+}
+
+func TestAProxyThatBuffersWatches(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	between, drover, address := p.behind("buffered", nil)
+	answers := func(want int) func() bool { return func() bool { return status(t, address+"/readyz") == want } }
+	p.until("drover is ready", answers(http.StatusOK))
+	d := p.seed()
+	d.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "buffered"}
+	must(t, p.client.Create(t.Context(), d))
+	p.until("drover knows the deployment", func() bool {
+		must(t, p.client.Get(t.Context(), client.ObjectKeyFromObject(d), d))
+		return d.Status.NodeTemplate != nil
+	})
+	change := func(value string) {
+		t.Helper()
+		must(t, p.client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/changed":"`+value+`"}}}`))))
+	}
+	t.Run("drover is not ready while a change has not arrived for 30 s, so that the autoscaler finds another replica (F-145)", func(t *testing.T) {
+		p := p.in(t)
+		between.Buffer(1 << 20)
+		change("while watches are buffered")
+		// Each kind is compared with the API server every 20 s, and the 30 s begin with the first difference.
+		p.within(3*time.Minute, "it is not ready", answers(http.StatusInternalServerError))
+	})
+	t.Run("drover is ready again once the watches deliver their events (F-145)", func(t *testing.T) {
+		p := p.in(t)
+		between.Buffer(0)
+		change("now")
+		p.until("it is ready", answers(http.StatusOK))
+	})
+	t.Run("the log names proxies that buffer answers (F-146)", func(t *testing.T) {
+		if log := p.in(t).log(drover); !strings.Contains(log, "may buffer its answers") {
 			t.Errorf("it does not:\n%s", log)
 		}
 	})

@@ -135,7 +135,12 @@ func (p *pair) machines(n int) {
 
 func (p *pair) until(what string, ok func() bool) {
 	p.Helper()
-	err := wait.PollUntilContextTimeout(p.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return ok(), nil })
+	p.within(time.Minute, what, ok)
+}
+
+func (p *pair) within(limit time.Duration, what string, ok func() bool) {
+	p.Helper()
+	err := wait.PollUntilContextTimeout(p.Context(), 20*time.Millisecond, limit, true, func(context.Context) (bool, error) { return ok(), nil })
 	if err != nil {
 		p.Fatalf("waiting until %s: %v", what, err)
 	}

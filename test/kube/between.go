@@ -31,6 +31,7 @@ type Between struct {
 	// Refused counts the requests that were answered with 403 because of Refuse.
 	Refused      atomic.Int64
 	noBookmarks  atomic.Bool
+	keepsBack    atomic.Int64
 	toAPI        *httputil.ReverseProxy
 	servingEnded chan struct{}
 }
@@ -77,8 +78,12 @@ func (b *Between) Close() error {
 // Refuse makes each request for a resource, such as certificatesigningrequests, be answered like one that RBAC does not allow; "" ends that.
 func (b *Between) Refuse(resource string) { b.refuses.Store(&resource) }
 
-// DropBookmarks makes the bookmarks of all watches that begin from now on be dropped.
+// DropBookmarks makes the bookmarks of all watches be dropped from now on.
 func (b *Between) DropBookmarks() { b.noBookmarks.Store(true) }
+
+// Buffer makes each watch keep its events back until they have so many bytes, as proxies do that buffer answers; 0 ends that. What a watch has
+// kept back comes with its next event.
+func (b *Between) Buffer(bytes int64) { b.keepsBack.Store(bytes) }
 
 // ServeHTTP implements http.Handler.
 func (b *Between) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -93,30 +98,35 @@ func (b *Between) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.toAPI.ServeHTTP(w, r)
 }
 
-// filter drops the bookmarks of a watch.
+// filter makes the events of a watch pass through a watchBody.
 func (b *Between) filter(answer *http.Response) error {
-	if watch, _ := strconv.ParseBool(answer.Request.URL.Query().Get("watch")); watch && b.noBookmarks.Load() {
-		answer.Body = &withoutBookmarks{lines: bufio.NewReader(answer.Body), Closer: answer.Body}
+	if watch, _ := strconv.ParseBool(answer.Request.URL.Query().Get("watch")); watch {
+		answer.Body = &watchBody{between: b, lines: bufio.NewReader(answer.Body), Closer: answer.Body}
 	}
 	return nil
 }
 
-// withoutBookmarks is the body of a watch without its bookmarks.
-type withoutBookmarks struct {
-	lines *bufio.Reader
-	left  []byte
+// watchBody is the body of a watch, one event a line, as the Between passes it on.
+type watchBody struct {
+	between *Between
+	lines   *bufio.Reader
+	// kept holds the events that are kept back, and left those that are passed on.
+	kept, left []byte
 	io.Closer
 }
 
 // Read implements io.Reader.
-func (w *withoutBookmarks) Read(into []byte) (int, error) {
+func (w *watchBody) Read(into []byte) (int, error) {
 	for len(w.left) == 0 {
 		line, err := w.lines.ReadBytes('\n')
 		if err != nil {
 			return copy(into, line), err
 		}
-		if !bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) {
-			w.left = line
+		if w.between.noBookmarks.Load() && bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) {
+			continue
+		}
+		if w.kept = append(w.kept, line...); int64(len(w.kept)) >= w.between.keepsBack.Load() {
+			w.left, w.kept = w.kept, nil
 		}
 	}
 	n := copy(into, w.left)
