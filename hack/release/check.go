@@ -118,7 +118,10 @@ func (s state) problems(version string) []string {
 
 // instructions returns the commands that release a version.
 func instructions(version string) string {
-	return fmt.Sprintf(`# Everything agrees. Run these; REGISTRY is where your images and charts are.
+	return fmt.Sprintf(`# Everything agrees. First run the demo and the trials with the newest cluster-autoscaler (docs/demo.md says how to build it), and
+# write what they show into docs/cluster-autoscaler.md.
+CLUSTER_AUTOSCALER=PATH make demo trials
+# Then run these; REGISTRY is where your images and charts are.
 git tag --annotate v%[1]s --message "drover %[1]s"
 git push origin v%[1]s
 docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v%[1]s --tag REGISTRY/drover:%[1]s --push .

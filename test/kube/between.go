@@ -81,8 +81,8 @@ func (b *Between) Refuse(resource string) { b.refuses.Store(&resource) }
 // DropBookmarks makes the bookmarks of all watches be dropped from now on.
 func (b *Between) DropBookmarks() { b.noBookmarks.Store(true) }
 
-// Buffer makes each watch keep its events back until they have so many bytes, as proxies do that buffer answers; 0 ends that. What a watch has
-// kept back comes with its next event.
+// Buffer makes each watch keep its events back until they have so many bytes, as proxies do that buffer answers; 0 ends that, and the next event
+// of a watch then comes with those before it.
 func (b *Between) Buffer(bytes int64) { b.keepsBack.Store(bytes) }
 
 // ServeHTTP implements http.Handler.

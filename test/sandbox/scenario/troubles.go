@@ -316,16 +316,11 @@ func gpuNodeLeaves(ctx context.Context, d *Demo) (string, error) {
 	if err := d.until(ctx, d.runs(kept)); err != nil {
 		return "", err
 	}
-	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: kept.name, Namespace: corev1.NamespaceDefault},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"load": kept.name}},
-		},
+	end, err := d.blocks(ctx, kept)
+	if err != nil {
+		return "", err
 	}
-	if err := d.Client.Create(ctx, budget); err != nil {
-		return "", fmt.Errorf("making a budget: %w", err)
-	}
-	defer func() { _ = d.Client.Delete(context.WithoutCancel(ctx), budget) }()
+	defer end()
 	leaves := d.serversOf(gpus.name)
 	if len(leaves) != 1 {
 		return "", fmt.Errorf("group %s has %d servers, want 1", gpus.name, len(leaves))
@@ -355,6 +350,20 @@ func gpuNodeLeaves(ctx context.Context, d *Demo) (string, error) {
 		return "", fmt.Errorf("node %s left although a budget keeps its pod there: nothing is shown", node)
 	}
 	return "1 to 3 to 1 while the node with the GPU label leaves", nil
+}
+
+// blocks makes a disruption budget that allows no eviction of a load's pods. end deletes it.
+func (d *Demo) blocks(ctx context.Context, l load) (end func(), err error) {
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: l.name, Namespace: corev1.NamespaceDefault},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"load": l.name}},
+		},
+	}
+	if err := d.Client.Create(ctx, budget); err != nil {
+		return nil, fmt.Errorf("making a budget: %w", err)
+	}
+	return func() { _ = d.Client.Delete(context.WithoutCancel(ctx), budget) }, nil
 }
 
 // cordoned returns a check that a node takes no more pods.
