@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -165,5 +164,3 @@ func (c *Cluster) clientFlags(component Component, port int) []string {
 func (c *Cluster) kwokFlags() []string {
 	return []string{"--kubeconfig=" + c.kubeconfigOf(Kwok), "--config=" + c.path("kwok.yaml"), "--server-address=" + local(c.ports.kwok)}
 }
-
-func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

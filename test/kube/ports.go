@@ -40,6 +40,8 @@ func FreeAddress() (string, error) {
 	return "", fmt.Errorf("choosing a free port on 127.0.0.1: %d ports are in use, the last one with %w", attempts, failed)
 }
 
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 // freePorts returns ports on which no process listens. Another process may take a port before the component listens on it; the component
 // then ends, and Start tries again with other ports.
 func freePorts() (p ports, err error) {
