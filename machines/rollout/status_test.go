@@ -100,7 +100,7 @@ func TestADeploymentThatWaitsShowsWhatForWithinTwoMinutes(t *testing.T) {
 			}
 			p, _ := w.plan()
 			c := condition(p, "Progressing")
-			if !strings.Contains(c.Message, tt.want) || c.LastTransitionTime.Time.After(w.now) || began.Sub(c.LastTransitionTime.Time) > time.Minute {
+			if !strings.Contains(c.Message, tt.want) || c.LastTransitionTime.After(w.now) || began.Sub(c.LastTransitionTime.Time) > time.Minute {
 				t.Errorf("at %s, since %s, it shows %+v, want %q", w.now, began, c, tt.want)
 			}
 		})

@@ -96,26 +96,39 @@ func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() 
 	var failures []error
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		id, ours := strings.CutPrefix(n.Spec.ProviderID, providerPrefix)
-		server, known := byID[id]
-		if !known && n.Spec.ProviderID == "" {
+		server, known := byID[strings.TrimPrefix(n.Spec.ProviderID, providerPrefix)]
+		if n.Spec.ProviderID == "" {
 			server, known = byName[n.Name]
 		}
-		switch {
-		case known && uninitialized(n):
-			failures = append(failures, initialize(ctx, client, n, server))
-		case known && !slices.Equal(n.Status.Addresses, server.Addresses):
-			failures = append(failures, address(ctx, client, n.Name, server))
-		case known && has(n, shutdownTaint) == isReady(n) && (isReady(n) || server.ShutDown):
-			failures = append(failures, taintShutDown(ctx, client, n))
-		case !known && ours && !isReady(n):
-			err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
-			if err != nil && !apierrors.IsNotFound(err) {
-				failures = append(failures, fmt.Errorf("deleting node %s: %w", n.Name, err))
-			}
+		if known {
+			failures = append(failures, syncNode(ctx, client, n, server))
+		} else if strings.HasPrefix(n.Spec.ProviderID, providerPrefix) && !isReady(n) {
+			failures = append(failures, deleteNode(ctx, client, n))
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// syncNode initializes a Node, or writes what has changed of its server.
+func syncNode(ctx context.Context, client kubernetes.Interface, n *corev1.Node, server Server) error {
+	switch ready := isReady(n); {
+	case uninitialized(n):
+		return initialize(ctx, client, n, server)
+	case !slices.Equal(n.Status.Addresses, server.Addresses):
+		return address(ctx, client, n.Name, server)
+	case has(n, shutdownTaint) == ready && (ready || server.ShutDown):
+		return taintShutDown(ctx, client, n)
+	}
+	return nil
+}
+
+// deleteNode deletes the Node of a server that does not exist.
+func deleteNode(ctx context.Context, client kubernetes.Interface, n *corev1.Node) error {
+	err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting node %s: %w", n.Name, err)
+	}
+	return nil
 }
 
 func isReady(n *corev1.Node) bool {

@@ -116,31 +116,45 @@ func (in *Input) show(name string, v Verdict) {
 
 // explained returns the message of a condition: what drover waits for, why the reconcile did not finish, and what a person can do.
 func (in *Input) explained(name string, v Verdict) string {
-	row := waits[v.Reason]
-	if last, ok := waits[in.Last.Reason]; v.Reason == lifecycle.ReasonNoServer || ok && in.Facts.Cloud.Server == nil && in.Facts.Node == nil && !in.Facts.Deleting {
-		// The condition only shows that there is no server or Node. The last step has the reason.
-		row = last
-	}
+	row := in.rowOf(v.Reason)
 	what := cmp.Or(v.Message, row.what)
 	if now := in.message(); in.Facts.Cloud.Server == nil && !in.Facts.Deleting && !strings.Contains(what, now) {
 		// The message shows an earlier error until the next attempt.
 		what = join(what, now)
 	}
-	ofDeletion := name == v1alpha1.ConditionDeleting
-	if in.Facts.Deleting && !ofDeletion {
+	if in.Facts.Deleting && name != v1alpha1.ConditionDeleting {
 		return join(what, waits[lifecycle.ReasonMachineDeleting].do)
 	}
-	unfinished, remedy := "", ""
 	if in.Unfinished != "" {
-		unfinished = join(Since(in.Base.Condition(name).Message, in.Unfinished, in.Now.Time), retried)
+		unfinished := join(Since(in.Base.Condition(name).Message, in.Unfinished, in.Now.Time), retried)
+		if name != v1alpha1.ConditionDeleting {
+			return join(what, unfinished)
+		}
+		return join(what, unfinished, row.do)
 	}
-	if class := in.classOf(v.Message); class != "" && !row.alone && unfinished == "" {
+	return join(what, in.remedy(name, row, v.Message))
+}
+
+// rowOf returns the row of a reason. When the condition only shows that there is no server or Node, the last step has the reason.
+func (in *Input) rowOf(reason string) wait {
+	last, known := waits[in.Last.Reason]
+	if reason == lifecycle.ReasonNoServer || known && in.Facts.Cloud.Server == nil && in.Facts.Node == nil && !in.Facts.Deleting {
+		return last
+	}
+	return waits[reason]
+}
+
+// remedy returns what a person can do about a wait: the remedy of the failure that the message shows, and what the row says about a
+// deletion, or about a wait without a failure.
+func (in *Input) remedy(name string, row wait, shown string) string {
+	remedy := ""
+	if class := in.classOf(shown); class != "" && !row.alone {
 		remedy = fault.PolicyOf(class).Remedy
 	}
-	if ofDeletion || unfinished == "" && remedy == "" {
-		remedy = join(remedy, row.do)
+	if name == v1alpha1.ConditionDeleting || remedy == "" {
+		return join(remedy, row.do)
 	}
-	return join(what, unfinished, remedy)
+	return remedy
 }
 
 // classOf returns the class of the failure that a message shows; empty when it shows none.
