@@ -193,6 +193,8 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		{"an unknown value of tls.mode", []string{image[0], "--set=tls.mode=none"}, "mode"},
 		{"an unknown value of autoscaler.mode", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
 		{"a flag without its dashes in extraArgs", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
+		{"a field of the pod that has a value of its own", []string{image[0], "--set=podSpec.nodeSelector.disk=ssd"}, "podSpec.nodeSelector"},
+		{"a digest that is not one", []string{image[0], "--set=image.digest=latest"}, "digest"},
 		{"a variable without a name", []string{image[0], "--set=env[0].value=a"}, "env"},
 		{"replicas that are not a number", []string{image[0], "--set-string=replicas=two"}, "replicas"},
 		{"a cert-manager issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},

@@ -32,6 +32,10 @@ var variants = []variant{
 		"--set=env[0].name=HTTPS_PROXY", "--set=env[0].value=http://proxy:3128", "--set=envFrom[0].secretRef.name=variables",
 		"--set=topologySpreadConstraints[0].maxSkew=1", "--set=topologySpreadConstraints[0].topologyKey=zone", "--set=topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
 		"--set=extraVolumes[0].name=ca", "--set=extraVolumes[0].configMap.name=ca", "--set=extraVolumeMounts[0].name=ca", "--set=extraVolumeMounts[0].mountPath=/etc/ca",
+		"--set=annotations.note=c", "--set=strategy.rollingUpdate.maxSurge=0", "--set-json=podSecurityContext={\"runAsUser\":null}",
+		"--set=securityContext.privileged=false", "--set=podSpec.hostNetwork=true", "--set=podSpec.terminationGracePeriodSeconds=60",
+		"--set=extraContainers[0].name=proxy", "--set=extraContainers[0].image=example.invalid/proxy",
+		"--set=image.digest=sha256:0000000000000000000000000000000000000000000000000000000000000000",
 		"--set=extraArgs={--health-timeout=20m,--v=1}", "--set=autoscaler.mode=separate", "--set=autoscaler.replicas=2",
 	}},
 }
