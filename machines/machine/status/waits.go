@@ -157,11 +157,11 @@ func (in *Input) remedy(name string, row wait, shown string) string {
 	return remedy
 }
 
-// classOf returns the class of the failure that a message shows; empty when it shows none.
+// classOf returns the class of the failure that a message shows; empty when it shows none, or ends with the command that helps.
 func (in *Input) classOf(shown string) fault.Class {
 	code, message := in.Machine.Status.ErrorReason, in.Machine.Status.ErrorMessage
 	switch {
-	case shown == "":
+	case shown == "" || ptr.Deref(code, "") == string(fault.CodeReferenceForbidden):
 	case in.Facts.Deleting && in.Failure != nil:
 		return in.Failure.Class
 	case in.Failure != nil && shown == fault.Line(in.Failure.Message):
