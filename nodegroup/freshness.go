@@ -42,6 +42,8 @@ type freshness struct {
 	mu sync.Mutex
 	// suspects holds, by kind, an object whose version in a live read is newer than the watch has delivered.
 	suspects map[schema.GroupVersionKind]suspect
+	// said reports whether the log says that a watch lags.
+	said bool
 	// round counts the comparisons of the informer caches with the API server.
 	round int
 }
@@ -104,10 +106,12 @@ func (f *freshness) probe(ctx context.Context) {
 	_, own := f.store.latest()
 	if oldest = earlier(oldest, own); oldest.IsZero() {
 		f.behind.Store(0)
+		f.said = false
 		return
 	}
 	f.behind.Store(oldest.UnixNano())
-	if lag := f.since(&f.behind); lag >= staleAfter && lag < staleAfter+probeEvery {
+	if f.since(&f.behind) >= staleAfter && !f.said {
+		f.said = true
 		ctrl.LoggerFrom(ctx).Info("Refusing the autoscaler's calls: a watch does not deliver changes that the API server has; a proxy before the API server may buffer its answers", "since", oldest)
 	}
 }

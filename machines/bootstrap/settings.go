@@ -66,7 +66,7 @@ func DefaultKubeletSettings() KubeletSettings {
 // (F-128).
 func (o Owners) KubeletSettings(own map[string]string) KubeletSettings {
 	if ManagedByOSM(o.Deployment) {
-		return defaultsOSM().with(o.Deployment.Annotations)
+		return defaultsOSM().with(o.Deployment.Annotations).withoutContradictions()
 	}
 	merged := map[string]string{}
 	switch {
@@ -76,7 +76,12 @@ func (o Owners) KubeletSettings(own map[string]string) KubeletSettings {
 		maps.Copy(merged, o.Set.Annotations)
 	}
 	maps.Copy(merged, own)
-	return DefaultKubeletSettings().with(merged)
+	return DefaultKubeletSettings().with(merged).withoutContradictions()
+}
+
+// IgnoredAnnotations names the kubelet annotations among own whose values a kubelet would refuse, whatever other annotations say.
+func IgnoredAnnotations(own map[string]string) []string {
+	return DefaultKubeletSettings().with(own).Ignored
 }
 
 // defaultsOSM returns the settings of the kubelets that operating-system-manager's profiles configure: 200m CPU, 200 MiB of memory and
@@ -118,7 +123,6 @@ func (s KubeletSettings) with(annotations map[string]string) KubeletSettings {
 			s.ignore(key, err)
 		}
 	}
-	s.resolveContradictions()
 	return s
 }
 
@@ -126,8 +130,9 @@ func (s *KubeletSettings) ignore(key string, why error) {
 	s.Ignored = append(s.Ignored, fmt.Sprintf("annotation %s: has no effect: %v", key, why))
 }
 
-// resolveContradictions replaces settings by the kubelet's defaults when two of them contradict each other, because a kubelet would not start.
-func (s *KubeletSettings) resolveContradictions() {
+// withoutContradictions returns the settings with the kubelet's defaults in place of two that contradict each other, because a kubelet would
+// not start with these.
+func (s KubeletSettings) withoutContradictions() KubeletSettings {
 	high, low := ptr.Deref(s.ImageGCHighThresholdPercent, 85), ptr.Deref(s.ImageGCLowThresholdPercent, 80)
 	if low >= high {
 		s.ImageGCHighThresholdPercent, s.ImageGCLowThresholdPercent = nil, nil
@@ -137,6 +142,7 @@ func (s *KubeletSettings) resolveContradictions() {
 		s.ignore(annotationKubeletConfig+"ImageMaximumGCAge", fmt.Errorf("%v is not above the minimum age of %v", most, s.minimumGCAge()))
 		s.ImageMaximumGCAge = metav1.Duration{}
 	}
+	return s
 }
 
 // minimumGCAge returns the age from which an image may be deleted; the kubelet's default is 2 min.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -178,18 +179,27 @@ func (d *Drainer) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}
 }
 
-// evict requests the eviction of each pod, and adds the answers to s. At most parallel requests are under way at the same time, over all
-// nodes. When an eviction is not answered, evict still requests the others. The error joins the errors of the evictions that were not
+// evict requests the eviction of each pod, and adds the answers to s. At most parallel requests are under way at the same time over all
+// nodes, and perNode of one node. When an eviction is not answered, evict still requests the others. The error joins the errors of the evictions that were not
 // answered.
 func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, s *State) error {
 	d.once.Do(func() { d.slots = make(chan struct{}, parallel) })
 	answers, errs := make([]Answer, len(pods)), make([]error, len(pods))
 	var all sync.WaitGroup
+	var hung atomic.Bool
+	own := make(chan struct{}, perNode)
 	for i, pod := range pods {
+		own <- struct{}{}
 		d.slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-d.slots }()
-			answers[i], errs[i] = d.evictOne(ctx, pod, s.Mode)
+			defer func() { <-d.slots; <-own }()
+			limit := patience
+			if hung.Load() {
+				limit = shortPatience
+			}
+			if answers[i], errs[i] = d.evictOne(ctx, pod, s.Mode, limit); answers[i].Undecided {
+				hung.Store(true)
+			}
 		})
 	}
 	all.Wait()

@@ -18,9 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience limits how long drover waits for the answer to one eviction. A webhook for evictions may take 30 s, the longest timeout that
-// Kubernetes allows it (F-144).
-const patience = 31 * time.Second
+const (
+	// patience limits how long drover waits for the answer to one eviction. A webhook for evictions may take 30 s, the longest timeout that
+	// Kubernetes allows it (F-144).
+	patience = 31 * time.Second
+	// shortPatience is the limit for the other pods of a node when an eviction there was not decided within patience: the webhook probably
+	// decides none, and the drains of other nodes need the workers.
+	shortPatience = 5 * time.Second
+	// perNode limits the evictions of one node that are under way at the same time.
+	perNode = 8
+)
 
 // noAnswer is the reason shown for a pod whose eviction was not answered. It is constant, because the text of a transport error
 // differs from one eviction request to the next, and each new text would cause a write of the condition that shows it.
@@ -32,13 +39,15 @@ type Answer struct {
 	Reason string
 	// Budget reports whether a disruption budget refused the eviction.
 	Budget bool
+	// Undecided reports whether the API server did not decide in time.
+	Undecided bool
 }
 
 func (a Answer) granted() bool { return a.Reason == "" }
 
 // evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. When the API server answers with a Status, of
 // whatever code, the text of that Status is the reason. The error is set only when there was no Status.
-func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (Answer, error) {
+func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode, limit time.Duration) (Answer, error) {
 	options := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	if mode.Abrupt {
 		options.GracePeriodSeconds = ptr.To(int64(1))
@@ -47,14 +56,15 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (Ans
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	asking, cancel := context.WithTimeout(ctx, patience)
+	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
 	switch {
 	case err == nil:
 		return Answer{}, nil
 	case !isStatus(err) && errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		return Answer{Reason: fmt.Sprintf("the API server did not decide on the eviction within %s: a webhook for evictions may be slow, see kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations", patience)}, nil
+		return Answer{Undecided: true, Reason: fmt.Sprintf("the API server did not decide on the eviction within %s: a webhook for evictions may be slow, "+
+			"see kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations", limit)}, nil
 	case !isStatus(err):
 		return Answer{Reason: noAnswer}, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && d.gone(ctx, pod):

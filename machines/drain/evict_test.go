@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestADisruptionBudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
@@ -80,6 +82,25 @@ func TestHowLongAnEvictionMayTake(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAWebhookThatNeverAnswersDelaysARoundByLessThanTwoMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pods []client.Object
+		for i := range 110 {
+			pods = append(pods, plain(fmt.Sprintf("p%d", i)))
+		}
+		node := newTestNode(t, pods...)
+		node.answer = func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		began := time.Now()
+		r, err := node.drainer().Round(t.Context(), Order{Node: "n"}, noon)
+		if took := time.Since(began); err != nil || len(r.Blocked) != 110 || took > 2*time.Minute {
+			t.Errorf("a round with 110 pods took %s, and named %d of them; error %v (F-144)", took, len(r.Blocked), err)
+		}
+	})
 }
 
 // roundTrip is a transport made of a function.

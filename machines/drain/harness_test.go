@@ -91,8 +91,8 @@ func newTestNode(t *testing.T, objects ...client.Object) *testNode {
 	node.client = indexed().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
 			node.mu.Lock()
-			defer node.mu.Unlock()
 			node.asked = append(node.asked, o.GetName())
+			node.mu.Unlock()
 			if node.answer != nil {
 				return node.answer(ctx, o.GetName())
 			}

@@ -141,12 +141,13 @@ func Line(text string) string {
 	}), " "), MaxMessage)
 }
 
-// connection matches the part of an error that names the two ends of a TCP connection. One of them has another port each time.
-var connection = regexp.MustCompile(`\b(read|write) tcp \S+: `)
+// passing matches the parts of errors of connections that are others each time: the two ends of a connection, the time at which a certificate
+// was checked, and the numbers of HTTP/2 streams.
+var passing = regexp.MustCompile(`\b(read|write) (tcp|udp) \S+: |\bcurrent time \S+ is |\bstream ID \d+; |\bLastStreamID=\d+, `)
 
 // Repeated returns the text of an error, as one line that is the same each time the same call fails in the same way. So a status with it
 // is not written again with each attempt.
-func Repeated(text string) string { return Line(connection.ReplaceAllString(text, "")) }
+func Repeated(text string) string { return Line(passing.ReplaceAllString(text, "")) }
 
 // Short returns a text as one line of at most MaxShort bytes, for an answer to the autoscaler.
 func Short(text string) string { return Cut(Line(text), MaxShort) }

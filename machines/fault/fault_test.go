@@ -61,3 +61,29 @@ func TestTheFailureClassOfAWrappedErrorIsFound(t *testing.T) {
 		t.Fatal("Of(nil) is not nil")
 	}
 }
+
+func TestTheSameFailureHasTheSameTextEachTime(t *testing.T) {
+	for name, c := range map[string]struct{ first, again, want string }{
+		"the port of a connection is left out (F-114)": {
+			"read tcp 10.0.0.7:43210->10.0.0.1:443: i/o timeout", "read tcp 10.0.0.7:43211->10.0.0.1:443: i/o timeout", "i/o timeout",
+		},
+		"the port of a request for a name is left out (F-114)": {
+			"dial tcp: lookup api: read udp 10.0.0.7:4321->10.0.0.2:53: i/o timeout", "dial tcp: lookup api: read udp 10.0.0.7:4322->10.0.0.2:53: i/o timeout",
+			"dial tcp: lookup api: i/o timeout",
+		},
+		"the time at which a certificate was checked is left out (F-114)": {
+			"x509: certificate has expired or is not yet valid: current time 2026-11-27T10:00:00Z is after 2026-11-01T00:00:00Z",
+			"x509: certificate has expired or is not yet valid: current time 2026-11-27T10:00:30Z is after 2026-11-01T00:00:00Z",
+			"x509: certificate has expired or is not yet valid: after 2026-11-01T00:00:00Z",
+		},
+		"the number of an HTTP/2 stream is left out (F-114)": {
+			"stream error: stream ID 4711; INTERNAL_ERROR", "stream error: stream ID 4713; INTERNAL_ERROR", "stream error: INTERNAL_ERROR",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if first, again := Repeated(c.first), Repeated(c.again); first != c.want || again != c.want {
+				t.Errorf("got %q and %q, want %q", first, again, c.want)
+			}
+		})
+	}
+}

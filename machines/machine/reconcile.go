@@ -109,7 +109,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		return errors.Join(err, s.FinishUnread(ctx, s.Observed.CloudErr.Message))
 	}
 	if err != nil {
-		s.Unfinished = unfinished(fmt.Sprintf("the step %s failed", s.Last.Step), err)
+		s.Unfinished = unfinished("drover could not finish what it was doing", err)
 	}
 	// The results of the steps before the error are written nevertheless, and the failed step is repeated.
 	return errors.Join(err, s.Finish(ctx))

@@ -350,7 +350,9 @@ func TestAWaitIsShownWithinTwoMinutesWhateverFails(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d failures at %d stages", runs, len(stages))
+	if t.Logf("%d failures at %d stages", runs, len(stages)); runs < 600 {
+		t.Errorf("only %d failures were tried: the calls that the stages make are no longer seen", runs)
+	}
 }
 
 // mustShow reconciles the Machine for two minutes while a call fails, and checks what it shows. healthy is the outcome without the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
@@ -46,9 +47,12 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	}
 	shape := shapeOf(wanted, plan, scope.Region, c.options.GPUTypes)
 	if shape.Zone == "" {
-		// A cloud that does not list its zones creates servers nevertheless, so the template only lacks the zone then.
-		shape.Zone, _ = conn.catalog.OnlyZone(ctx)
+		shape.Zone, err = conn.catalog.OnlyZone(ctx)
 	}
+	if e := fault.Of(err); e != nil && (e.Class == fault.Transient || e.Class == fault.RateLimited) {
+		return cloud.Shape{}, with.WithOrigin(err)
+	}
+	// A cloud that refuses to list its zones creates servers nevertheless. The template only lacks the zone then.
 	return shape, nil
 }
 

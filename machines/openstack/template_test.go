@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -60,8 +61,13 @@ func TestTheZoneOfATemplateThatNamesNone(t *testing.T) {
 	if got := b.calls("GET /os-availability-zone"); got != 1 {
 		t.Errorf("%d lists of zones, want 1 (CAPI-15)", got)
 	}
-	b.sim.Inject(sim.Fault{Call: "GET /os-availability-zone", Status: http.StatusForbidden})
+	clear := b.sim.Inject(sim.Fault{Call: "GET /os-availability-zone", Status: http.StatusInternalServerError})
 	b.clock.Step(11 * time.Minute)
+	if _, err := b.cloud.Shape(b.ctx, "kube-system", template); !fault.Is(err, fault.Transient) {
+		t.Errorf("the error is %v; want that of the list of zones, so that the last template stays (F-127)", err)
+	}
+	clear()
+	b.sim.Inject(sim.Fault{Call: "GET /os-availability-zone", Status: http.StatusForbidden})
 	if got := zone(); got != "" {
 		t.Errorf("the zone is %q although the cloud does not list its zones (F-127)", got)
 	}

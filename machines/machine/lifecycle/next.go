@@ -100,6 +100,8 @@ const (
 
 	// ReasonFactsUnread means that a reconcile could not read its facts, and that the condition had no reason before.
 	ReasonFactsUnread = "FactsNotRead"
+	// ReasonUnfinished means that a Machine is Ready, and that drover could not do something for it.
+	ReasonUnfinished = "NotFinished"
 
 	ReasonKindBeingDeleted = "KindBeingDeleted"
 	ReasonKindUnknown      = "KindUnknown"

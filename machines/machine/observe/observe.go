@@ -101,7 +101,7 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 		return
 	}
 	s.Instance = instance
-	s.Warnings = slices.Concat(instance.Warnings(), bootstrap.Warnings(instance.Config()), bootstrap.Owners{}.KubeletSettings(s.Machine.Annotations).Ignored)
+	s.Warnings = slices.Concat(instance.Warnings(), bootstrap.Warnings(instance.Config()), bootstrap.IgnoredAnnotations(s.Machine.Annotations))
 	for _, key := range v1alpha1.WithheldNodeLabels(o.AllowedNodeLabels, s.Machine.Labels, s.Machine.Spec.Metadata.Labels) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("label %s: is not put on the Node, because --allowed-node-labels does not list it", key))
 	}

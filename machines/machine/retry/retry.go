@@ -261,9 +261,16 @@ func (r *Retries) StillRefused(s *scope.Scope) {
 		return
 	}
 	switch s.Last.Step {
-	case lifecycle.OutOfService, lifecycle.DeleteNode, lifecycle.DeleteToken, lifecycle.Wait:
-		s.Failure = r.machines.Last(s.Machine, s.Now())
+	case lifecycle.OutOfService, lifecycle.DeleteNode, lifecycle.DeleteToken:
+	case lifecycle.Wait:
+		// Other waits, such as that for a confirmation, do not end with the failure.
+		if s.Last.Reason != lifecycle.ReasonReleasing {
+			return
+		}
+	default:
+		return
 	}
+	s.Failure = r.machines.Last(s.Machine, s.Now())
 }
 
 func (r *Retries) awaitRetry(s *scope.Scope) {

@@ -122,13 +122,18 @@ func (mem *memory) nothingWaits(m *v1alpha1.Machine) {
 
 // mayWait returns how long a change that is not urgent may still wait; 0 means that it must be written now.
 func (mem *memory) mayWait(m *v1alpha1.Machine, now time.Time) time.Duration {
+	return max(0, -mem.late(m, now))
+}
+
+// late returns for how long a change should have been written already; negative while it may still wait.
+func (mem *memory) late(m *v1alpha1.Machine, now time.Time) time.Duration {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
 	e := mem.stateOf(m)
 	if e.unwritten.IsZero() {
 		e.unwritten = now
 	}
-	return max(0, status.MaxDelay(m)-now.Sub(e.unwritten))
+	return now.Sub(e.unwritten) - status.MaxDelay(m)
 }
 
 // hasBegun reports whether this process was allowed to begin the Machine's deletion.

@@ -3,6 +3,7 @@ package scope
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -99,7 +100,12 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
 	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
 		memory.forgetRemoved(s.Machine)
-		if !apierrors.IsNotFound(err) && memory.mayWait(s.Machine, s.Now()) == 0 {
+		late := memory.late(s.Machine, s.Now())
+		if apierrors.IsConflict(err) {
+			// Another client has just written the Machine. That is normal unless it lasts.
+			late -= longestConflict
+		}
+		if !apierrors.IsNotFound(err) && late >= 0 {
 			// The Machine itself cannot show this. The recorder joins the repetitions of an Event.
 			s.Warn(reasonNotWritten, fault.Line(fmt.Sprintf("drover cannot write this Machine, and its status is old: %v; drover tries again automatically; "+
 				"if this lasts, check the API server, its admission webhooks, and the rights of drover there", err)))
@@ -123,10 +129,13 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 	return nil
 }
 
+// longestConflict is how long the writes of a Machine may conflict with other clients before an Event says that it is not written.
+const longestConflict = 10 * time.Second
+
 // nodeFailed reports whether the Machine that is about to be written shows that its Node is no longer Ready, and the stored one that it was.
 // A Node that is Ready again before its health timeout each time is never replaced; Events and the metric count how often that happens
 // (F-144).
 func (s *Scope) nodeFailed() bool {
 	now := s.Machine.Condition(v1alpha1.ConditionReady)
-	return now.Reason == lifecycle.ReasonNodeNotReady && s.Base.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue
+	return s.Machine.DeletionTimestamp == nil && now.Reason == lifecycle.ReasonNodeNotReady && s.Base.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue
 }

@@ -147,16 +147,17 @@ func (in *Input) specValid() (Verdict, bool) {
 
 // setWarnings sets condition Warnings. It must be called after condition Ready was set. Most Machines have no such condition.
 func (in *Input) setWarnings() {
-	warnings := slices.Concat(in.Warnings, in.Machine.Spec.WithoutEffect("spec"))
+	warnings, reason := slices.Concat(in.Warnings, in.Machine.Spec.WithoutEffect("spec")), lifecycle.ReasonWithoutEffect
 	if ready := in.Machine.Condition(v1alpha1.ConditionReady); in.Unfinished != "" && ready.Status == corev1.ConditionTrue && !in.Facts.Deleting {
 		// No other condition shows that something of a Ready Machine is not done.
 		warnings = append(warnings, Since(in.Base.Condition(v1alpha1.ConditionWarnings).Message, in.Unfinished, in.Now.Time)+"; "+retried)
+		reason = lifecycle.ReasonUnfinished
 	}
 	slices.Sort(warnings)
 	text := strings.Join(slices.Compact(warnings), "; ")
 	switch {
 	case text != "":
-		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, fault.Line(text)})
+		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionTrue, reason, fault.Line(text)})
 	case ReasonOf(in.Machine, v1alpha1.ConditionWarnings) != "" && in.Facts.CloudErr == nil && in.Facts.Cloud.Synced:
 		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionFalse, lifecycle.ReasonSpecValid, ""})
 	}

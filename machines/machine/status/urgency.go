@@ -14,8 +14,20 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// BlockedPrefix is the start of the message of condition Deleting while evictions are refused.
-const BlockedPrefix = "evictions are refused: "
+// The parts of the message of condition Deleting during a drain: BlockedPrefix begins it while evictions are refused, and LeavingPrefix and
+// DetachingPrefix come after everything that holds the drain up.
+const (
+	BlockedPrefix   = "evictions are refused: "
+	LeavingPrefix   = "pods are leaving the Node: "
+	DetachingPrefix = "volumes are being detached: "
+)
+
+// held returns the part of the message of condition Deleting that names what holds a drain up. What comes after it changes as pods leave.
+func held(message string) string {
+	message, _, _ = strings.Cut(message, LeavingPrefix)
+	message, _, _ = strings.Cut(message, DetachingPrefix)
+	return message
+}
 
 const (
 	// LongestUnwritten is how long a change that is not urgent may wait, so that another write can include it. It keeps the
@@ -110,7 +122,7 @@ func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bo
 	case v1alpha1.ConditionWarnings:
 		return false
 	case v1alpha1.ConditionDeleting:
-		return !slices.Contains(passingDeletionSteps, is.Reason) || strings.HasPrefix(is.Message, BlockedPrefix)
+		return !slices.Contains(passingDeletionSteps, is.Reason) || strings.HasPrefix(is.Message, BlockedPrefix) && held(was.Message) != held(is.Message)
 	}
 	return true
 }

@@ -35,6 +35,12 @@ func building() *v1alpha1.Machine {
 
 func leaving(m *v1alpha1.Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(2, 0))) }
 
+// stillBlocked is a drain whose condition names a pod that a budget blocks, and another pod that leaves.
+func stillBlocked(m *v1alpha1.Machine) {
+	leaving(m)
+	showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no; "+LeavingPrefix+"ns/other")(m)
+}
+
 func registered(m *v1alpha1.Machine) {
 	m.Status.NodeRef = &corev1.ObjectReference{Name: "m"}
 	m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
@@ -96,6 +102,7 @@ func TestUrgentChangesOfAMachineAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 		{"the change to phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
 		{"the progress of a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are leaving the Node: ns/p"), false},
 		{"the message about refused evictions is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no"), true},
+		{"the pods that leave while evictions are refused can wait", stillBlocked, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no; "+LeavingPrefix+"ns/q"), false},
 		{"the message that the server is being deleted can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDeletingServer, "s"), false},
 		{"the message that the deletion of a CRD blocks the Machine's deletion is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonKindBeingDeleted, "crd"), true},
 		{"the message that the cloud refuses the deletion is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonCloudUnusable, "Secret"), true},

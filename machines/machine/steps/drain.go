@@ -184,8 +184,6 @@ func detachOver(s *scope.Scope) bool {
 // The parts of the text that describes a drain.
 const (
 	stayingPrefix   = "pods do not leave the Node: "
-	leavingPrefix   = "pods are leaving the Node: "
-	detachingPrefix = "volumes are being detached: "
 	detailSeparator = "; "
 )
 
@@ -197,10 +195,10 @@ func drainText(result drain.Result) string {
 		parts = append(parts, held)
 	}
 	if len(result.Leaving) > 0 {
-		parts = append(parts, leavingPrefix+few(result.Leaving))
+		parts = append(parts, status.LeavingPrefix+few(result.Leaving))
 	}
 	if len(result.Detaching) > 0 {
-		parts = append(parts, detachingPrefix+few(result.Detaching))
+		parts = append(parts, status.DetachingPrefix+few(result.Detaching))
 	}
 	return strings.Join(parts, detailSeparator)
 }
@@ -232,7 +230,7 @@ func heldText(result *drain.Result) string {
 // text.
 func warnBlocked(s *scope.Scope, held string) {
 	before := status.WithoutRemedy(s.Base)
-	if held == "" || before == held || strings.HasPrefix(before, held+detailSeparator+leavingPrefix) || strings.HasPrefix(before, held+detailSeparator+detachingPrefix) {
+	if held == "" || before == held || strings.HasPrefix(before, held+detailSeparator+status.LeavingPrefix) || strings.HasPrefix(before, held+detailSeparator+status.DetachingPrefix) {
 		return
 	}
 	s.WarnOnWrite("DrainBlocked", fmt.Sprintf("node %s: %s", s.Observed.Node.Name, held))

@@ -179,11 +179,12 @@ func (a *answer) readJSON(body []byte) {
 		}
 		a.own, a.text, a.kind = true, w.text(), w.Type
 	}
-	a.readCommon(body)
+	a.readCommon(body, keys)
 }
 
 // readCommon reads the forms of the services' common framework, of the microversion negotiation and of vendors' clouds.
-func (a *answer) readCommon(body []byte) {
+// Their keys must be written exactly so: a page of another program proves nothing.
+func (a *answer) readCommon(body []byte, keys map[string]json.RawMessage) {
 	var w struct {
 		words
 		Errors    []words
@@ -193,13 +194,16 @@ func (a *answer) readCommon(body []byte) {
 	}
 	_ = json.Unmarshal(body, &w) // a field that is missing or of another type stays empty
 	vendor := words{Code: w.ErrorCode, Message: w.ErrorMsg}
-	if w.Error.Code != nil {
+	if keys["error_code"] == nil || keys["error_msg"] == nil {
+		vendor = words{}
+	}
+	if w.Error.Code != nil && keys["error"] != nil {
 		vendor = w.Error
 	}
 	switch code, _ := w.Code.(string); {
-	case strings.HasPrefix(code, strconv.Itoa(a.status)+" ") && w.Title != "" && w.Message != "":
+	case keys["code"] != nil && keys["title"] != nil && keys["message"] != nil && strings.HasPrefix(code, strconv.Itoa(a.status)+" ") && w.Title != "" && w.Message != "":
 		a.own, a.proof, a.text = true, a.service == Image, strings.ReplaceAll(w.Message, "<br />", " ")
-	case len(w.Errors) > 0 && w.Errors[0].Title != "" && w.Errors[0].Status == float64(a.status):
+	case keys["errors"] != nil && len(w.Errors) > 0 && w.Errors[0].Title != "" && w.Errors[0].Status == float64(a.status):
 		a.own, a.text = true, w.Errors[0].Title+": "+w.Errors[0].Detail
 	case !a.own && vendor.Code != nil && vendor.Message != "":
 		a.own, a.proof, a.text = true, true, fmt.Sprintf("%s (%v)", vendor.Message, vendor.Code)

@@ -142,7 +142,7 @@ func (s *Session) signIn(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, Identity), callTimeout)
 	defer cancel()
-	err := classify(s.signingIn(), s.replaceToken(ctx), &s.creds)
+	err := s.explain(ctx, s.signingIn(), s.replaceToken(ctx))
 	s.signedIn(err)
 	return err
 }

@@ -73,7 +73,7 @@ func reason(err error) (text string, known bool) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return hostIn(err) + " closed the connection before its answer was complete", true
 	case errors.As(err, &operation):
-		return operation.Error(), true
+		return fault.Repeated(operation.Error()), true
 	case errors.As(err, &request):
 		return "", false
 	}
