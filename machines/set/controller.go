@@ -37,6 +37,9 @@ const retryReach = 5 * time.Second
 // towards this limit, and their deletion does not enqueue the set.
 const runawayRetry = time.Minute
 
+// stoppedAfter is how long the reconciles of a set must fail before its status shows it. Most failures end with one of the first retries.
+const stoppedAfter = time.Minute
+
 // Options configure the MachineSet controller.
 type Options struct {
 	// Control is the cluster that holds the MachineSets and Machines.
@@ -188,6 +191,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
+	r.expected.notStopped(set)
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
 		// This process may have lost the lease. The new leader writes the status.
@@ -283,20 +287,27 @@ func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, inval
 	if errors.Is(invalid, rollout.ErrSizeTooLarge) {
 		reason = reasonSize
 	}
-	st := failedStatus(set, reason, invalid, metav1.NewTime(r.clock.Now()))
+	st := failedStatus(set, reason, invalid, r.clock.Now())
+	st.ObservedGeneration = set.Generation
 	if reported := set.Status.ErrorMessage; reported == nil || *reported != *st.ErrorMessage {
 		r.events.Eventf(set, nil, "Warning", reason, "Reconcile", "%s", invalid.Error())
 	}
 	return r.statuses.write(ctx, set, st)
 }
 
-// stopped shows an error that keeps the controller from comparing a set with its Machines, and returns the error. It does not show that
-// the set has changed since it was read: the next reconcile follows at once.
+// stopped returns an error that keeps the controller from comparing a set with its Machines, and shows it when reconciles have failed for
+// stoppedAfter. It does not show that the set has changed since it was read: the next reconcile follows at once. The error of a create
+// stays until the next attempt (decision 0030), because the autoscaler acts upon it. The observed generation stays, too: nothing was done
+// for the new spec, and the size of a set that was never observed is 1.
 func (r *Reconciler) stopped(ctx context.Context, set *v1alpha1.MachineSet, err error) error {
 	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
 		return err
 	}
-	st := failedStatus(set, reasonStopped, fmt.Errorf("%w; %s", err, fault.PolicyOf(fault.Transient).Remedy), metav1.NewTime(r.clock.Now()))
+	since := r.expected.stopped(set)
+	if r.clock.Since(since) < stoppedAfter || fault.ConcernsObjects(fault.Code(ptr.Deref(set.Status.ErrorReason, ""))) {
+		return err
+	}
+	st := failedStatus(set, reasonStopped, fmt.Errorf("%w; %s", err, fault.PolicyOf(fault.Transient).Remedy), since)
 	_, failed := r.statuses.writeWhenDue(ctx, set, st)
 	return errors.Join(err, failed)
 }

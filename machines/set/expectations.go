@@ -39,6 +39,9 @@ type expected struct {
 	// readLive is true when this process has read the set and its Machines from the API server once. It must do so because an earlier
 	// leader may have created or deleted Machines that the cache does not show yet.
 	readLive bool
+	// stoppedSince is when the first of the reconciles failed that have failed since; zero when the last one compared the set with its
+	// Machines.
+	stoppedSince time.Time
 }
 
 // deletion records when a Machine was deleted.
@@ -126,6 +129,24 @@ func (x *expectations) recordLiveRead(set *v1alpha1.MachineSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.entry(set).readLive = true
+}
+
+// stopped records that a reconcile failed before it compared the set with its Machines. It returns since when all reconciles fail.
+func (x *expectations) stopped(set *v1alpha1.MachineSet) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.entry(set)
+	if e.stoppedSince.IsZero() {
+		e.stoppedSince = x.clock.Now()
+	}
+	return e.stoppedSince
+}
+
+// notStopped records that a reconcile compared the set with its Machines.
+func (x *expectations) notStopped(set *v1alpha1.MachineSet) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entry(set).stoppedSince = time.Time{}
 }
 
 // late holds the creates and deletes that the cache should have shown by now but does not.

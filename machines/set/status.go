@@ -90,17 +90,13 @@ func (s observed) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 	return st
 }
 
-// failedStatus returns the status for a set with an invalid spec: the counts stay as they are stored, and the error describes the
-// fault.
-func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1.Time) v1alpha1.MachineSetStatus {
+// failedStatus returns the status for a set that is not compared with its Machines since the given time: the counts stay as they are
+// stored, and the error describes the fault.
+func failedStatus(set *v1alpha1.MachineSet, reason string, err error, since time.Time) v1alpha1.MachineSetStatus {
 	st := withoutOthers(*set.Status.DeepCopy())
-	st.ObservedGeneration = set.Generation
 	st.ErrorReason, st.ErrorMessage = &reason, bounded(err.Error())
-	wanted := st.Replicas
-	if set.Spec.Replicas != nil {
-		wanted = *set.Spec.Replicas
-	}
-	st.Conditions = conditions(set, st, decision{wanted: int(wanted)}, now)
+	size, _ := wanted(set, int(st.Replicas))
+	st.Conditions = conditions(set, st, decision{wanted: size}, metav1.NewTime(since))
 	return st
 }
 
