@@ -288,7 +288,10 @@ func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, inval
 		reason = reasonSize
 	}
 	st := failedStatus(set, reason, invalid, r.clock.Now())
-	st.ObservedGeneration = set.Generation
+	if set.Spec.Replicas != nil || set.Status.ObservedGeneration != 0 {
+		// Otherwise the set would count as observed, and get the size 0 when its spec is corrected.
+		st.ObservedGeneration = set.Generation
+	}
 	if reported := set.Status.ErrorMessage; reported == nil || *reported != *st.ErrorMessage {
 		r.events.Eventf(set, nil, "Warning", reason, "Reconcile", "%s", invalid.Error())
 	}

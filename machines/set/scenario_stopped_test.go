@@ -135,3 +135,19 @@ func TestANewSetWithoutASizeGetsOneMachineAfterFailedReconciles(t *testing.T) {
 		})
 	}
 }
+
+func TestANewSetWithoutASizeGetsOneMachineOnceItsInvalidSpecIsCorrected(t *testing.T) {
+	set := testSet(0)
+	set.Spec.Replicas = nil
+	right := set.Spec.Template.Metadata.Labels
+	set.Spec.Template.Metadata.Labels = map[string]string{"other": "labels"}
+	f := failsFor(t, 0, set)
+	if set = f.after(t, time.Minute); set.Status.ErrorReason == nil {
+		t.Fatal("the set whose selector does not match its template is not refused")
+	}
+	set.Spec.Template.Metadata.Labels = right
+	must(t, f.client.Update(t.Context(), set))
+	if set = f.after(t, time.Minute); ptr.Deref(set.Spec.Replicas, 0) != 1 {
+		t.Errorf("spec.replicas is %v, want 1", ptr.Deref(set.Spec.Replicas, 0))
+	}
+}

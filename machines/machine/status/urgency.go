@@ -22,7 +22,7 @@ const (
 	DetachingPrefix = "volumes are being detached: "
 )
 
-// held returns the part of the message of condition Deleting that names what holds a drain up. What comes after it changes as pods leave.
+// held returns the part of the message of condition Deleting that names what holds a drain up. The rest changes as pods leave.
 func held(message string) string {
 	message, _, _ = strings.Cut(message, LeavingPrefix)
 	message, _, _ = strings.Cut(message, DetachingPrefix)
