@@ -179,32 +179,28 @@ func (a *answer) readJSON(body []byte) {
 		}
 		a.own, a.text, a.kind = true, w.text(), w.Type
 	}
-	a.readCommon(body, keys)
+	a.readCommon(keys)
 }
 
-// readCommon reads the forms of the services' common framework, of the microversion negotiation and of vendors' clouds.
-// Their keys must be written exactly so: a page of another program proves nothing.
-func (a *answer) readCommon(body []byte, keys map[string]json.RawMessage) {
-	var w struct {
-		words
-		Errors    []words
-		Error     words
-		ErrorCode any    `json:"error_code"`
-		ErrorMsg  string `json:"error_msg"`
+// readCommon reads the forms of the services' common framework, of the microversion negotiation and of vendors' clouds. Their keys must be
+// written exactly so, also in the case of letters: a page of another program proves nothing.
+func (a *answer) readCommon(keys map[string]json.RawMessage) {
+	var top, vendor words
+	var list []words
+	for key, into := range map[string]any{
+		"code": &top.Code, "title": &top.Title, "message": &top.Message, "errors": &list, "error_code": &vendor.Code, "error_msg": &vendor.Message,
+	} {
+		_ = json.Unmarshal(keys[key], into) // a field that is missing or of another type stays empty
 	}
-	_ = json.Unmarshal(body, &w) // a field that is missing or of another type stays empty
-	vendor := words{Code: w.ErrorCode, Message: w.ErrorMsg}
-	if keys["error_code"] == nil || keys["error_msg"] == nil {
-		vendor = words{}
+	var nested words
+	if json.Unmarshal(keys["error"], &nested) == nil && nested.Code != nil {
+		vendor = nested
 	}
-	if w.Error.Code != nil && keys["error"] != nil {
-		vendor = w.Error
-	}
-	switch code, _ := w.Code.(string); {
-	case keys["code"] != nil && keys["title"] != nil && keys["message"] != nil && strings.HasPrefix(code, strconv.Itoa(a.status)+" ") && w.Title != "" && w.Message != "":
-		a.own, a.proof, a.text = true, a.service == Image, strings.ReplaceAll(w.Message, "<br />", " ")
-	case keys["errors"] != nil && len(w.Errors) > 0 && w.Errors[0].Title != "" && w.Errors[0].Status == float64(a.status):
-		a.own, a.text = true, w.Errors[0].Title+": "+w.Errors[0].Detail
+	switch code, _ := top.Code.(string); {
+	case strings.HasPrefix(code, strconv.Itoa(a.status)+" ") && top.Title != "" && top.Message != "":
+		a.own, a.proof, a.text = true, a.service == Image, strings.ReplaceAll(top.Message, "<br />", " ")
+	case len(list) > 0 && list[0].Title != "" && list[0].Status == float64(a.status):
+		a.own, a.text = true, list[0].Title+": "+list[0].Detail
 	case !a.own && vendor.Code != nil && vendor.Message != "":
 		a.own, a.proof, a.text = true, true, fmt.Sprintf("%s (%v)", vendor.Message, vendor.Code)
 	}
