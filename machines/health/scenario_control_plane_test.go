@@ -142,14 +142,14 @@ func (w *world) drains(name, value string) {
 	w.cached(name)
 }
 
-// cached waits until the cache shows a Machine as it is stored.
+// cached waits until the cache shows a Machine as it is stored, or that it is gone: a Machine whose drain has ended may be deleted at once.
 func (w *world) cached(name string) {
 	w.Helper()
 	w.eventually("the cache shows Machine "+name, func() (string, bool) {
 		stored, cached := &v1alpha1.Machine{}, &v1alpha1.Machine{}
 		key := types.NamespacedName{Namespace: "default", Name: name}
-		w.must(w.client.Get(w.Context(), key, stored))
-		w.must(w.mgr.GetClient().Get(w.Context(), key, cached))
+		w.must(client.IgnoreNotFound(w.client.Get(w.Context(), key, stored)))
+		w.must(client.IgnoreNotFound(w.mgr.GetClient().Get(w.Context(), key, cached)))
 		return cached.ResourceVersion, stored.ResourceVersion == cached.ResourceVersion
 	})
 }
