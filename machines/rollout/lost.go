@@ -45,6 +45,10 @@ func (w *work) mayCreateSet() bool {
 	return len(w.lost)+len(w.changed) < mostLost
 }
 
+// mostNames is how many names namesForTemplate returns at most. The collision count grows only while sets are created, so a few would do; but
+// it also grows when the cache does not show a set that was just created, and then each set must still count.
+const mostNames = 64
+
 // namesForTemplate returns the names that drover gave to the last sets for the deployment's template.
 func (w *work) namesForTemplate() []string {
 	var last int32
@@ -52,7 +56,7 @@ func (w *work) namesForTemplate() []string {
 		last = max(0, *n)
 	}
 	var names []string
-	for count := max(0, last-mostLost); count <= last; count++ {
+	for count := max(0, last-mostNames+1); count <= last; count++ {
 		if hash, err := templateHash(&w.d.Spec.Template, count); err == nil {
 			names = append(names, v1alpha1.SetBase(w.d.Name)+"-"+hash)
 		}

@@ -1,12 +1,14 @@
 package rollout
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -77,6 +79,26 @@ func TestASetWhoseTemplateTheAPIServerHasChanged(t *testing.T) {
 			t.Errorf("creates %v instead of %v", p.Create, p.Instead)
 		}
 	})
+}
+
+func TestSetsThatAreChangedAfterTheirCreationCountHoweverOftenTheirNamesWereTaken(t *testing.T) {
+	for _, taken := range []int32{2, 3, 6, 40} {
+		t.Run(fmt.Sprintf("no fourth set is created when the collision count is %d (F-107)", taken), func(t *testing.T) {
+			w := settled(shape{1, "1", "0"})
+			for count := range int32(3) {
+				set := w.sets[0].DeepCopy()
+				set.Name = v1alpha1.SetBase(w.d.Name) + "-" + must(templateHash(&w.d.Spec.Template, count))
+				set.UID = types.UID(set.Name)
+				set.Spec.Template.Spec.Versions.Kubelet = "another"
+				w.sets = append(w.sets, set)
+			}
+			w.sets = w.sets[1:]
+			w.d.Status.CollisionCount = &taken
+			if p, err := Compute(w.snapshot()); err != nil || p.Create != nil {
+				t.Errorf("creates %v, %v", p.Create, err)
+			}
+		})
+	}
 }
 
 func TestADeploymentSelectsEachSetThatItCreates(t *testing.T) {
