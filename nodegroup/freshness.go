@@ -110,9 +110,11 @@ func (f *freshness) probe(ctx context.Context) {
 		return
 	}
 	f.behind.Store(oldest.UnixNano())
-	if f.since(&f.behind) >= staleAfter && !f.said {
+	// The log has the cause before the first call is refused.
+	if f.since(&f.behind) >= staleAfter-probeEvery && !f.said {
 		f.said = true
-		ctrl.LoggerFrom(ctx).Info("Refusing the autoscaler's calls: a watch does not deliver changes that the API server has; a proxy before the API server may buffer its answers", "since", oldest)
+		ctrl.LoggerFrom(ctx).Info("A watch does not deliver changes that the API server has, so the autoscaler's calls will be refused; a proxy before the API server may buffer its answers",
+			"since", oldest, "refusedAfter", staleAfter)
 	}
 }
 
