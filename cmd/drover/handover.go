@@ -58,8 +58,8 @@ func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interf
 }
 
 // addHandover makes the manager check for webhooks of machine-controller whose service does not run, and record Events while
-// drover waits for machine-controller. standby is nil when drover does not take machine-controller's lease. refusals reports writes that
-// the API server refuses because of a webhook.
+// drover waits for machine-controller. standby is nil when drover does not take machine-controller's lease. refusals reports drover's writes
+// that a webhook has refused.
 func addHandover(mgr manager.Manager, standby *handover.Standby, refusals handover.Refusals) error {
 	if standby != nil {
 		standby.RecordTo(mgr.GetEventRecorder("drover-standby"))

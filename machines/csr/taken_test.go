@@ -121,7 +121,7 @@ func TestAHostNameInTheMetadataOfAServer(t *testing.T) {
 }
 
 func TestAnEventNamesTheAddressForWhichANodeGetsNoCertificate(t *testing.T) {
-	t.Run("two minutes after the request, and every ten minutes (F-113)", func(t *testing.T) {
+	t.Run("is recorded two minutes after the request, and then every ten minutes (F-113)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		c.join(c.machine("own", "10.0.0.6"))
 		for _, tt := range []struct {

@@ -29,7 +29,7 @@ func Lasted(node *corev1.Node, now time.Time) time.Duration {
 	if taint == nil || taint.TimeAdded == nil {
 		return 0
 	}
-	// A taint without a value, or with another one, records no time yet.
+	// If the value is missing or is not a duration, no time has been recorded yet.
 	before, _ := time.ParseDuration(taint.Value)
 	return max(before, 0) + min(max(now.Sub(taint.TimeAdded.Time), 0), mostAway)
 }

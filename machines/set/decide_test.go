@@ -170,7 +170,7 @@ func TestAFrozenSetDeletesButCreatesNoMachines(t *testing.T) {
 }
 
 func TestASetWaitsForServersBeforeItMakesASecondThousandOfMachines(t *testing.T) {
-	// living returns Machines. The oldest of them have servers.
+	// living returns count Machines of different ages. The given number of the oldest ones have servers.
 	living := func(count, servers int) (all []rollout.MachineFacts) {
 		for i := range count {
 			m := machine(strconv.Itoa(i), -1)

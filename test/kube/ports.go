@@ -24,8 +24,8 @@ var drawn atomic.Int64
 
 func init() { drawn.Store(rand.Int64N(lastPort - firstPort + 1)) }
 
-// FreeAddress returns an address on 127.0.0.1 on which no process listens. It does not return the same address again, unless the process
-// asks for thousands.
+// FreeAddress returns an address on 127.0.0.1 on which no process listens. In one process it returns each address once, until it has gone
+// through all ports of the range.
 func FreeAddress() (string, error) {
 	const attempts = 100
 	var failed error

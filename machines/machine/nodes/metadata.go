@@ -17,8 +17,8 @@ import (
 // needs them before the Node's first start is complete.
 var ownKeys = []string{v1alpha1.AnnotationOwnedBy, v1alpha1.AnnotationNodeMachine, v1alpha1.LabelManaged, v1alpha1.LabelPhysicalHost, v1alpha1.LabelGPU}
 
-// removed are the labels that drover removes from a Node unless they are wanted. The first two differ from node to node, and come from
-// machine-controller or an older version of drover.
+// removed lists labels that drover removes from a Node when [Wanted] does not return them. machine-controller and older versions of drover
+// have set the first two, whose values differ from node to node.
 var removed = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.LabelGPU}
 
 // Wanted returns the labels, annotations and taints that a Machine's Node must have. host is the value of the label of the physical

@@ -64,8 +64,8 @@ func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (
 	return others > 0 || t.coming, nil
 }
 
-// look counts the Nodes that accept pods, or may again. If at most one accepts pods, it also looks for a Machine that is about to become a Node. The
-// caller must hold mu.
+// look counts the Nodes that accept pods, and those that somebody other than drover has cordoned. If at most one accepts pods, look also
+// reads whether a Machine has no Node yet. The caller must hold mu.
 func (t *targets) look(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := t.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {

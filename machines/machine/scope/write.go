@@ -103,7 +103,7 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 		late := memory.late(s.Machine, s.Now())
 		if apierrors.IsConflict(err) {
 			// Another client has just written the Machine. That is normal unless it lasts.
-			late -= longestConflict
+			late -= conflictsAreNormal
 		}
 		if !apierrors.IsNotFound(err) && late >= 0 {
 			// The Machine itself cannot show this. The recorder joins the repetitions of an Event.
@@ -129,8 +129,9 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 	return nil
 }
 
-// longestConflict is how long the writes of a Machine may conflict with other clients before an Event says that it is not written.
-const longestConflict = 10 * time.Second
+// conflictsAreNormal is how long a late write of a Machine may be refused because another client has changed the Machine. After that, an
+// Event reports that the Machine is not written.
+const conflictsAreNormal = 10 * time.Second
 
 // nodeFailed reports whether the Machine that is about to be written shows that its Node is no longer Ready, and the stored one that it was.
 // A Node that is Ready again before its health timeout each time is never replaced; Events and the metric count how often that happens

@@ -179,10 +179,10 @@ func TestSubnetsAndImagesThatAnAdministratorSeesInSeveralProjects(t *testing.T) 
 	})
 }
 
-func TestNamesThatTheCloudParses(t *testing.T) {
+func TestNamesWithCharactersThatTheCloudInterprets(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"ubuntu:24.04", "in:a,b", "eq:x", "2026-01-01T00:00:00Z", `a,"b"`, "ubuntu (1.0) [x]|y.*", "~ubuntu", "%", "neq:ubuntu"} {
-		t.Run("are looked up as they are: "+name+" (M.2)", func(t *testing.T) {
+		t.Run("are looked up unchanged: "+name+" (M.2)", func(t *testing.T) {
 			b.clock.Step(time.Second)
 			image := b.sim.AddImage(sim.Image{Name: name})
 			b.sim.AddImage(sim.Image{Name: "a"})

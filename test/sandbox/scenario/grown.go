@@ -17,11 +17,8 @@ import (
 // takes these nodes as the examples of their groups, which it does once a node has been Ready for a minute, and then
 // creates pods. The nodes for the pods are divided between both groups (F-124).
 func evenlyWithNodes(ctx context.Context, d *Demo) (string, error) {
-	labels := both("zones")
-	for _, g := range []group{{name: "one", least: 1, size: 1, at: 6, labels: labels}, {name: "two", least: 1, size: 1, at: 6, zone: otherZone, labels: labels}} {
-		if err := d.make(ctx, g); err != nil {
-			return "", err
-		}
+	if err := d.inTwoZones(ctx, 1); err != nil {
+		return "", err
 	}
 	if err := d.until(ctx, d.are(sizes{"one": 1, "two": 1})); err != nil {
 		return "", err
@@ -29,14 +26,30 @@ func evenlyWithNodes(ctx context.Context, d *Demo) (string, error) {
 	if err := pause(ctx, 75*time.Second); err != nil {
 		return "", err
 	}
-	l := load{name: "zones", pods: 6, cpu: onePerNode, on: labels}
+	return "", d.divides(ctx, 6)
+}
+
+// inTwoZones creates two groups that differ only in their zone. size is the size and the minimum of each.
+func (d *Demo) inTwoZones(ctx context.Context, size int) error {
+	for _, g := range []group{{name: "one"}, {name: "two", zone: otherZone}} {
+		g.least, g.size, g.at, g.labels = size, size, 6, both("zones")
+		if err := d.make(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// divides creates pods that need a node each, and waits until each of the two groups has half of the nodes.
+func (d *Demo) divides(ctx context.Context, pods int) error {
+	l := load{name: "zones", pods: pods, cpu: onePerNode, on: both("zones")}
 	if err := d.put(ctx, l); err != nil {
-		return "", err
+		return err
 	}
 	if err := d.until(ctx, d.runs(l)); err != nil {
-		return "", err
+		return err
 	}
-	return "", d.until(ctx, d.are(sizes{"one": 3, "two": 3}))
+	return d.until(ctx, d.are(sizes{"one": pods / 2, "two": pods / 2}))
 }
 
 // gpuNodeLeaves deletes the Machine of a node that has the GPU label and no GPU, while a budget keeps its pod there. In

@@ -249,20 +249,10 @@ func fromZero(ctx context.Context, d *Demo) (string, error) {
 // evenly starts with two empty groups that differ only in their zone. The nodes for the pods are divided between both
 // groups.
 func evenly(ctx context.Context, d *Demo) (string, error) {
-	labels := both("zones")
-	for _, g := range []group{{name: "one", at: 5, labels: labels}, {name: "two", at: 5, zone: otherZone, labels: labels}} {
-		if err := d.make(ctx, g); err != nil {
-			return "", err
-		}
-	}
-	l := load{name: "zones", pods: 4, cpu: onePerNode, on: labels}
-	if err := d.put(ctx, l); err != nil {
+	if err := d.inTwoZones(ctx, 0); err != nil {
 		return "", err
 	}
-	if err := d.until(ctx, d.runs(l)); err != nil {
-		return "", err
-	}
-	return "", d.until(ctx, d.are(sizes{"one": 2, "two": 2}))
+	return "", d.divides(ctx, 4)
 }
 
 // exactNode deletes the pod of one of three busy nodes. The autoscaler must remove exactly that node.
