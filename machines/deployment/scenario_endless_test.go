@@ -54,6 +54,12 @@ func (a admission) RoundTrip(r *http.Request) (*http.Response, error) {
 // admit runs a scenario in virtual time while change is applied to each created object of the resource.
 func admit(t *testing.T, resource string, change func(*unstructured.Unstructured), scenario func(h *harness)) {
 	t.Helper()
+	admitSeenAfter(t, 0, resource, change, scenario)
+}
+
+// admitSeenAfter does the same while the controllers' watch of MachineSets is late by lag.
+func admitSeenAfter(t *testing.T, lag time.Duration, resource string, change func(*unstructured.Unstructured), scenario func(h *harness)) {
+	t.Helper()
 	active := false
 	over := func(next http.RoundTripper) http.RoundTripper {
 		return admission{next, resource, func(o *unstructured.Unstructured) {
@@ -62,7 +68,8 @@ func admit(t *testing.T, resource string, change func(*unstructured.Unstructured
 			}
 		}}
 	}
-	inFlipOver(t, func(string) time.Duration { return 0 }, over, func(h *harness) {
+	late := func(resource string) time.Duration { return map[string]time.Duration{"machinesets": lag}[resource] }
+	inFlipOver(t, late, over, func(h *harness) {
 		active = true
 		scenario(h)
 	})
@@ -216,29 +223,31 @@ func TestADeploymentWhoseSetsAreStoredWithAnotherTemplate(t *testing.T) {
 			}
 		})
 	})
-	t.Run("creates three sets at most even when drover's record of the difference cannot be stored (F-107)", func(t *testing.T) {
-		n := 0
-		change := func(o *unstructured.Unstructured) {
-			n++
-			_ = unstructured.SetNestedField(o.Object, fmt.Sprint(n), "spec", "template", "metadata", "annotations", "n")
-		}
-		admit(t, "machinesets", change, func(h *harness) {
-			forget := func() {
-				sets, _ := h.all()
-				for i := range sets {
-					h.edit(&sets[i], fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, v1alpha1.AnnotationStoredTemplate))
+	for _, lag := range []time.Duration{0, 300 * time.Millisecond, 3 * time.Second} {
+		t.Run(fmt.Sprintf("creates three sets at most even when drover's record of the difference cannot be stored, seen after %v (F-107)", lag), func(t *testing.T) {
+			n := 0
+			change := func(o *unstructured.Unstructured) {
+				n++
+				_ = unstructured.SetNestedField(o.Object, fmt.Sprint(n), "spec", "template", "metadata", "annotations", "n")
+			}
+			admitSeenAfter(t, lag, "machinesets", change, func(h *harness) {
+				forget := func() {
+					sets, _ := h.all()
+					for i := range sets {
+						h.edit(&sets[i], fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, v1alpha1.AnnotationStoredTemplate))
+					}
 				}
-			}
-			h.create(group("a", size(2)))
-			for range 600 {
-				time.Sleep(100 * time.Millisecond)
-				forget()
-			}
-			if sets, living := h.all(); len(sets) > 4 || living > 6 {
-				t.Errorf("there are %d sets and %d Machines", len(sets), living)
-			}
+				h.create(group("a", size(2)))
+				for range 600 {
+					time.Sleep(100 * time.Millisecond)
+					forget()
+				}
+				if sets, living := h.all(); len(sets) > 4 || living > 6 {
+					t.Errorf("there are %d sets and %d Machines", len(sets), living)
+				}
+			})
 		})
-	})
+	}
 }
 
 func TestADeploymentWhoseSetLosesItsLabelsOrItsOwner(t *testing.T) {

@@ -106,9 +106,9 @@ func (w writes) unchanged(ctx context.Context, sets []*v1alpha1.MachineSet) erro
 	return nil
 }
 
-// createSet creates the set for the current template. It returns errCacheOld when the name belongs to a set of this deployment with this
-// template, which the informer cache does not show yet. When the name belongs to any other set, createSet reports a collision, and the
-// next plan uses another name (MC-26, MCM-22).
+// createSet creates the set for the current template. It returns errCacheOld when the name belongs to a set of this deployment: a plan
+// avoids the names of the sets that the informer cache shows, so the cache does not show this one yet. When the name belongs to any other
+// set, createSet reports a collision, and the next plan uses another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
 	stored := set.DeepCopy()
 	err = w.Client.Create(ctx, stored, w.FieldManager)
@@ -123,8 +123,7 @@ func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, se
 	if err := w.live.Get(ctx, client.ObjectKeyFromObject(set), &there); err != nil {
 		return false, fmt.Errorf("reading MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
-	ours := metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero()
-	if ours && rollout.Follows(&there, d) {
+	if metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero() {
 		return false, errCacheOld
 	}
 	return true, nil

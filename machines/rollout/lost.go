@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -45,19 +46,22 @@ func (w *work) mayCreateSet() bool {
 	return len(w.lost)+len(w.changed) < mostLost
 }
 
-// mostNames is how many names namesForTemplate returns at most. The collision count grows only while sets are created, so a few would do; but
-// it also grows when the cache does not show a set that was just created, and then each set must still count.
+// mostNames is how many collision counts before the stored one namesForTemplate looks at. The stored count grows when foreign objects have
+// the names that drover tries, so few would do.
 const mostNames = 64
 
-// namesForTemplate returns the names that drover gave to the last sets for the deployment's template.
+// namesForTemplate returns the names that drover may have given to its last sets for the deployment's template. They go beyond the stored
+// collision count by the number of the sets: each set that exists raises the count for the next one, and the status that stores the count
+// may not have been written since.
 func (w *work) namesForTemplate() []string {
-	var last int32
+	var stored int64
 	if n := w.d.Status.CollisionCount; n != nil {
-		last = max(0, *n)
+		stored = int64(max(0, *n))
 	}
+	last := min(stored+int64(len(w.sets)), math.MaxInt32)
 	var names []string
-	for count := max(0, last-mostNames+1); count <= last; count++ {
-		if hash, err := templateHash(&w.d.Spec.Template, count); err == nil {
+	for count := max(0, stored-mostNames+1); count <= last; count++ {
+		if hash, err := templateHash(&w.d.Spec.Template, int32(count)); err == nil {
 			names = append(names, v1alpha1.SetBase(w.d.Name)+"-"+hash)
 		}
 	}

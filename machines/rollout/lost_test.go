@@ -82,7 +82,7 @@ func TestASetWhoseTemplateTheAPIServerHasChanged(t *testing.T) {
 }
 
 func TestSetsThatAreChangedAfterTheirCreationCountHoweverOftenTheirNamesWereTaken(t *testing.T) {
-	for _, taken := range []int32{2, 3, 6, 40} {
+	for _, taken := range []int32{0, 1, 2, 3, 6, 40} {
 		t.Run(fmt.Sprintf("no fourth set is created when the collision count is %d (F-107)", taken), func(t *testing.T) {
 			w := settled(shape{1, "1", "0"})
 			for count := range int32(3) {
