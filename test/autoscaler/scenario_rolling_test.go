@@ -61,6 +61,10 @@ func TestARolloutKeepsTheSizeWhenEachDrainTakesAnHour(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{drain: time.Hour})
 				w.roll(p, strategy)
+				if strategy.Type == v1alpha1.OnDelete {
+					// Until drover has seen the new template, the old set replaces a deleted Machine by one with the old template.
+					w.run(time.Minute)
+				}
 				for end := time.Now().Add(8 * time.Hour); w.old(p) > 0 && time.Now().Before(end); {
 					if strategy.Type == v1alpha1.OnDelete {
 						w.deleteOld(p)
