@@ -38,8 +38,7 @@ func (c *Catalog) keyPair(ctx context.Context, name string) error {
 	return err
 }
 
-// zone returns an error unless the zone exists. For an existing zone without a host that is up it returns NoCapacity, because the
-// hosts may come back.
+// zone returns an error unless the zone exists. A zone without a host that is up counts as existing, because the hosts may come back.
 func (c *Catalog) zone(ctx context.Context, name string) error {
 	_, err := lookup(c.cache, "zone "+name, func() (zone, error) {
 		all, err := c.zones(ctx)

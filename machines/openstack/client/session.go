@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -204,7 +205,7 @@ func (s *Session) replaceToken(ctx context.Context) error {
 
 // scopeOf returns the scope of a new token; mu must be held. The credentials may name the project by a name that belongs to another
 // project now, without the resources of the old project. A token for another project is not used, and no call is made until a renewal
-// returns a token for the right project.
+// returns a token for the right project. The region stays that of the first token.
 func (s *Session) scopeOf(t *token) (*Scope, error) {
 	s.moved = nil
 	switch {
@@ -219,7 +220,22 @@ func (s *Session) scopeOf(t *token) (*Scope, error) {
 		s.moved = classify(s.signingIn(), moved, &s.creds)
 		return nil, moved
 	}
-	return s.scope, nil
+	return s.withCatalog(t), nil
+}
+
+// withCatalog returns the scope with the URLs in the catalog of a new token, because a service may have moved or be new; mu must be held. A
+// service that the catalog lacks keeps its URL, and a catalog that cannot be used changes nothing.
+func (s *Session) withCatalog(t *token) *Scope {
+	creds := s.creds
+	creds.Region = cmp.Or(creds.Region, s.scope.Region)
+	next, err := chooseEndpoints(t, &creds)
+	if err != nil {
+		return s.scope
+	}
+	for service, url := range s.scope.endpoints {
+		next.endpoints[service] = cmp.Or(next.endpoints[service], url)
+	}
+	return next
 }
 
 // renew gets a new token before the current token expires, or when the last new token was for another project. When the renewal
