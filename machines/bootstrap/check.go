@@ -31,8 +31,11 @@ func (in *Input) check() error {
 			wrong(problem("spec.metadata.labels %q=%q: %s", key, in.Labels[key], faults[0]))
 		}
 	}
-	for _, t := range in.Taints {
+	for i, t := range in.Taints {
 		wrong(checkTaint(t))
+		if slices.ContainsFunc(in.Taints[:i], func(o corev1.Taint) bool { return o.MatchTaint(&t) }) {
+			wrong(problem("spec.taints has the key %s with the effect %s twice, and the API server accepts no Node with both; keep one of them", t.Key, t.Effect))
+		}
 	}
 	for i, entry := range in.Provider.SSHPublicKeys {
 		for _, key := range keysOf(entry) {

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,9 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 		{"a label with an invalid key", func(in *Input) { in.Labels["x y"] = "" }, `spec.metadata.labels "x y"=`},
 		{"a taint without an effect", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a"}} }, "the effect must be NoSchedule"},
 		{"a taint with an invalid key", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a b", Effect: "NoSchedule"}} }, "spec.taints"},
+		{"two taints of one key and effect with different values, with which the API server accepts no Node", func(in *Input) {
+			in.Taints = []corev1.Taint{{Key: "app", Value: "a", Effect: "NoSchedule"}, {Key: "app", Value: "b", Effect: "NoSchedule"}}
+		}, "spec.taints has the key app with the effect NoSchedule twice"},
 		{"a second line of an entry of sshPublicKeys that is not a public key", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nhello"} }, "sshPublicKeys[0] is not a public key"},
 		{"an SSH CA key that is not a public key", func(in *Input) { in.Provider.CAPublicKey = "hello" }, "caPublicKey is not a public key"},
 		{"an unknown address family", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{IPFamily: "IPv5"} }, `network.ipFamily "IPv5"`},
@@ -47,5 +51,13 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 				t.Errorf("error: %v", err)
 			}
 		})
+	}
+}
+
+func TestATaintThatASpecRepeatsIsRegisteredOnce(t *testing.T) {
+	taint := corev1.Taint{Key: "app", Value: "a", Effect: corev1.TaintEffectNoSchedule}
+	other := corev1.Taint{Key: "app", Value: "a", Effect: corev1.TaintEffectNoExecute}
+	if got := registrationTaints([]corev1.Taint{taint, other, taint}, ""); !slices.Equal(got, []corev1.Taint{taint, other}) {
+		t.Errorf("got %v", got)
 	}
 }

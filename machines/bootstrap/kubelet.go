@@ -142,7 +142,9 @@ func registrationTaints(spec []corev1.Taint, startup string) []corev1.Taint {
 	out := make([]corev1.Taint, 0, len(spec)+1)
 	for _, t := range spec {
 		t.TimeAdded = nil
-		out = append(out, t)
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
 	}
 	if startup == "" || slices.ContainsFunc(out, func(t corev1.Taint) bool { return t.Key == startup && t.Effect == corev1.TaintEffectNoSchedule }) {
 		return out
