@@ -163,8 +163,8 @@ func judgeVolume(v *volume, servers []string) volumeFate {
 			return volumeOfOther
 		}
 	}
-	switch v.Status {
-	case "available", "error", "error_deleting":
+	// Cinder leaves a volume in a state such as error_extending until somebody deletes or resets the volume.
+	if v.Status == "available" || strings.HasPrefix(v.Status, "error") {
 		return volumeLeft
 	}
 	return volumeGoing
