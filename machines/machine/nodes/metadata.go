@@ -71,6 +71,28 @@ func lacking(kind string, on, want map[string]string) (texts []string) {
 	return texts
 }
 
+// Unusable returns texts that name the wanted labels, annotations and taints that the API server stores on no Node, each with the reason.
+// With one of them the API server would refuse the whole write of the Node.
+func Unusable(want v1alpha1.NodeMarks) map[string]string {
+	out := map[string]string{}
+	note := func(kind, key string, faults ...[]string) {
+		if all := slices.Concat(faults...); len(all) > 0 {
+			out[kind+key] = all[0]
+		}
+	}
+	for key, value := range want.Labels {
+		note("label ", key, validation.IsQualifiedName(key), validation.IsValidLabelValue(value))
+	}
+	for key := range want.Annotations {
+		note("annotation ", key, validation.IsQualifiedName(strings.ToLower(key)))
+	}
+	for key, value := range want.Taints {
+		name := key[:strings.LastIndexByte(key, ':')]
+		note("taint ", key, validation.IsQualifiedName(name), validation.IsValidLabelValue(value))
+	}
+	return out
+}
+
 // Leave removes the labels, annotations and taints from want that the texts (see Lacking) name.
 func Leave(want v1alpha1.NodeMarks, texts []string) {
 	for _, text := range texts {

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,6 +43,7 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	if err := n.awaitStart(ctx, s); err != nil {
 		return false, err
 	}
+	leaveUnusable(s, want)
 	n.leaveContested(s, want)
 	s.Progress.Synced = true
 	started := s.Facts().HasStarted() || len(s.Awaited) == 0
@@ -91,6 +93,17 @@ func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.N
 	s.WroteNode(node)
 	s.Added(node.UID, added)
 	return nil
+}
+
+// leaveUnusable removes from want what the API server would not store, and warns about it. Otherwise the Node would get nothing of its
+// template, and would keep its startup taint.
+func leaveUnusable(s *scope.Scope, want v1alpha1.NodeMarks) {
+	faults := nodes.Unusable(want)
+	marks := slices.Sorted(maps.Keys(faults))
+	nodes.Leave(want, marks)
+	for _, mark := range marks {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s: is not put on the Node, because the API server does not store it (%s); correct the template", mark, faults[mark]))
+	}
 }
 
 // leaveContested removes from want what another program keeps removing from the Node, and warns about it. Otherwise the two programs would
