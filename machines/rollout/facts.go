@@ -14,7 +14,7 @@ type MachineFacts struct {
 	Machine *v1alpha1.Machine
 	// NodeReady is true when the Node is registered and its Ready condition is True.
 	NodeReady bool
-	// Available is true when the Node has been Ready for the deployment's minReadySeconds.
+	// Available is true when the Node has been Ready for the deployment's minReadySeconds, and health finds nothing wrong with it.
 	Available bool
 	// NodeRegistered is true when a Node of this Machine exists, even if the Machine's status does not name the Node yet.
 	NodeRegistered bool
@@ -67,8 +67,14 @@ func Facts(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) MachineFac
 		return f
 	}
 	f.NodeReady = true
-	f.Available = minReadySeconds <= 0 || !since.IsZero() && !now.Before(since.Add(seconds(minReadySeconds)))
+	f.Available = !unhealthy(m) && (minReadySeconds <= 0 || !since.IsZero() && !now.Before(since.Add(seconds(minReadySeconds))))
 	return f
+}
+
+// unhealthy reports whether health finds the Machine unhealthy. A Node may be Ready although one of its other conditions shows that it does
+// not work: a rollout that counted it would replace each working Node by such a one.
+func unhealthy(m *v1alpha1.Machine) bool {
+	return m.Condition(v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse
 }
 
 // AvailableAfter returns how long it takes from now until a Ready Machine is available. It returns 0 when the Machine is available or not

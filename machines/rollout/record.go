@@ -90,8 +90,10 @@ func slimMachine(m *v1alpha1.Machine) *v1alpha1.Machine {
 	if ref := m.Status.NodeRef; ref != nil {
 		slim.Status.NodeRef = &corev1.ObjectReference{Name: ref.Name}
 	}
-	if c := m.Condition(v1alpha1.ConditionReady); c.Type != "" {
-		slim.Status.Conditions = []v1alpha1.MachineCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+	for _, name := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionHealthy} {
+		if c := m.Condition(name); c.Type != "" {
+			slim.Status.Conditions = append(slim.Status.Conditions, v1alpha1.MachineCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		}
 	}
 	return slim
 }

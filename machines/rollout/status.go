@@ -260,9 +260,11 @@ func first(texts map[string]string) (name, text string) {
 	return name, cmp.Or(text, "look at the conditions of this Machine")
 }
 
-// whyNotReady returns the reason and message of a Machine's Ready condition when the condition is not True.
+// whyNotReady returns the reason and message of the condition that shows why a Machine is not available.
 func whyNotReady(m *v1alpha1.Machine) string {
-	if _, ready := ReadySince(m); ready {
+	if _, ready := ReadySince(m); ready && unhealthy(m) {
+		return textOf(m.Condition(v1alpha1.ConditionHealthy))
+	} else if ready {
 		return "it has not been Ready for long enough (spec.minReadySeconds)"
 	}
 	return textOf(m.Condition(v1alpha1.ConditionReady))

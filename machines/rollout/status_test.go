@@ -190,3 +190,43 @@ func TestStatusOfADeployment(t *testing.T) {
 		}
 	})
 }
+
+func TestARolloutWhoseNewNodesAreReadyAndUnhealthy(t *testing.T) {
+	w := settled(shape{3, "1", "0"})
+	w.template("B")
+	w.broken["B"] = true
+	w.settle(&strings.Builder{})
+	for _, m := range w.machines {
+		if _, ready := ReadySince(m); !ready {
+			m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
+			m.Status.Conditions = []v1alpha1.MachineCondition{
+				{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: &metav1.Time{Time: w.now}},
+				{Type: v1alpha1.ConditionHealthy, Status: corev1.ConditionFalse, Reason: "KernelDeadlock", Message: "docker hung", LastTransitionTime: &metav1.Time{Time: w.now}},
+			}
+		}
+	}
+	t.Run("the rollout deletes no old Machine for them", func(t *testing.T) {
+		deleted := len(w.deleted)
+		for range 3 {
+			w.now = w.now.Add(time.Minute)
+			w.settle(&strings.Builder{})
+		}
+		if len(w.machines) != 4 || len(w.deleted) != deleted {
+			t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
+		}
+	})
+	t.Run("the condition Progressing shows what is wrong with them once the rollout has missed its deadline", func(t *testing.T) {
+		w.now = w.now.Add(defaultDeadline + time.Second)
+		p, _ := w.plan()
+		if c := condition(p, "Progressing"); !strings.Contains(c.Message, "KernelDeadlock: docker hung") {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("a plan computed again from its record still counts them as unavailable", func(t *testing.T) {
+		for _, m := range w.machines {
+			if unhealthy(m) != unhealthy(slimMachine(m)) {
+				t.Errorf("the record of %s has %+v", m.Name, slimMachine(m).Status.Conditions)
+			}
+		}
+	})
+}
