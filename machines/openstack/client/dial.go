@@ -26,6 +26,11 @@ const (
 	maxHead = 64 << 10
 	// idleConnection is how long an unused connection stays open.
 	idleConnection = 90 * time.Second
+	// quietConnection is how long nothing arrives on an HTTP/2 connection until its other end is asked whether it is still there, and
+	// pingTimeout is the deadline for the answer. Without the question, all calls would use a lost connection until the system gives it up,
+	// about 15 minutes later.
+	quietConnection = 15 * time.Second
+	pingTimeout     = 10 * time.Second
 )
 
 // dialer opens connections to allowed addresses. It checks the resolved address, so that a host name cannot resolve to an address
@@ -59,6 +64,7 @@ func (d *dialer) transport() *http.Transport {
 		Proxy: d.proxy, DialContext: d.open, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 		MaxIdleConnsPerHost: mostConcurrent, IdleConnTimeout: idleConnection,
 		TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: headTimeout, MaxResponseHeaderBytes: maxHead,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: quietConnection, PingTimeout: pingTimeout},
 	}
 }
 
