@@ -161,7 +161,7 @@ func TestTheConformancePageListsEveryItem(t *testing.T) {
 func TestTheConformanceCheckFailsAndShowsTheDifferenceWhenThePageLacksANewTest(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{
-		itemsFile: "MC-1\t4\tOne holds\n", issuesFile: "4\tthe Machine\n", "a_test.go": "package p\n",
+		itemsFile: "MC-1\t4\tOne holds\n", reportsFile: reportsHeader + "\n", issuesFile: "4\tthe Machine\n", "a_test.go": "package p\n",
 	} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -23,7 +23,9 @@ import (
 const (
 	itemsFile  = "docs/conformance/items.tsv"
 	issuesFile = "docs/conformance/issues.tsv"
-	pageFile   = "docs/conformance.md"
+	// reportsFile has the reports of other projects' users that were tried on drover.
+	reportsFile = "docs/conformance/reports.tsv"
+	pageFile    = "docs/conformance.md"
 )
 
 func main() {
@@ -65,14 +67,18 @@ func generate(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	reports, err := readTable(root, reportsFile, parseReports)
+	if err != nil {
+		return "", err
+	}
 	evidence, err := scan(os.DirFS(root))
 	if err != nil {
 		return "", fmt.Errorf("reading the tests: %w", err)
 	}
-	if err := errors.Join(checkIssues(items, issues), checkEvidence(items, evidence)); err != nil {
+	if err := errors.Join(checkIssues(items, issues), checkEvidence(items, evidence), checkProof(root, reports)); err != nil {
 		return "", err
 	}
-	return render(items, issues, evidence), nil
+	return render(items, issues, evidence) + renderReports(reports), nil
 }
 
 func readTable[T any](root, name string, parse func(string) (T, error)) (table T, err error) {

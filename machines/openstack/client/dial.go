@@ -26,8 +26,8 @@ const (
 	maxHead = 64 << 10
 	// idleConnection is how long an unused connection stays open.
 	idleConnection = 90 * time.Second
-	// quietConnection is how long nothing arrives on an HTTP/2 connection until its other end is asked whether it is still there, and
-	// pingTimeout is the deadline for the answer. Without the question, all calls would use a lost connection until the system gives it up,
+	// quietConnection is how long nothing arrives on an HTTP/2 connection until its other end is pinged, and pingTimeout is the deadline for
+	// the answer. Without the ping, all calls would use a lost connection until the system gives it up,
 	// about 15 minutes later.
 	quietConnection = 15 * time.Second
 	pingTimeout     = 10 * time.Second
