@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -55,7 +56,8 @@ func (m *mortal) Write(data []byte) (int, error) {
 func TestAConnectionWhoseOtherEndIsGoneWithoutAWord(t *testing.T) {
 	issuer := httptest.NewUnstartedServer(nil)
 	issuer.StartTLS()
-	certificates := issuer.TLS.Certificates
+	certificates, trusted := issuer.TLS.Certificates, x509.NewCertPool()
+	trusted.AddCert(issuer.Certificate())
 	issuer.Close()
 	t.Run("is given up, and the next call opens another one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -69,11 +71,11 @@ func TestAConnectionWhoseOtherEndIsGoneWithoutAWord(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- server.ServeTLS(network, "", "") }()
 			transport := newDialer("", Endpoints{}).transport()
-			transport.DialContext, transport.Proxy, transport.TLSClientConfig.InsecureSkipVerify = network.dial, nil, true
+			transport.DialContext, transport.Proxy, transport.TLSClientConfig.RootCAs = network.dial, nil, trusted
 			call := func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 				defer cancel()
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://cloud.example/", nil)
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com/", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
