@@ -152,7 +152,7 @@ type MachineDeploymentStatus struct {
 	// ReadyReplicas is the number of living Machines whose Node is Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// AvailableReplicas is the number of living Machines whose Node has been Ready for minReadySeconds.
+	// AvailableReplicas is the number of living Machines that are not unhealthy and whose Node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// UnavailableReplicas is the number of wanted Machines that do not exist yet or are not available.

@@ -117,7 +117,7 @@ type MachineSetStatus struct {
 	// ReadyReplicas is the number of living Machines whose Node is Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// AvailableReplicas is the number of living Machines whose Node has been Ready for minReadySeconds.
+	// AvailableReplicas is the number of living Machines that are not unhealthy and whose Node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// ObservedGeneration is the generation of the spec that the other fields describe.
