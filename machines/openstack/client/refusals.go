@@ -116,6 +116,7 @@ var refusals = []refusal{
 	{needs: making, text: says(`volume type.* (could not be found|is invalid)|invalid volume type`), code: fault.CodeVolumeTypeNotFound},
 	{needs: making, text: says(`key_name|key ?pair \S+ not found`), code: fault.CodeKeyPairNotFound},
 	{needs: making, text: says(`availability ?zone '?\S+ (is invalid|could not be found)`), code: fault.CodeZoneNotFound},
+	{needs: making, text: says(`not in the same availability.?zone`), code: fault.CodeInvalidSpec},
 	{needs: making, text: says(`not a valid external network`), code: fault.CodeIPPoolNotFound},
 	{needs: making, text: says(`^SubnetNotFound|\bsubnet \S+ could not be found`), code: fault.CodeSubnetNotFound},
 	{needs: making, text: says(`^NetworkNotFound|\bnetwork \S+ could not be found`), code: fault.CodeNetworkNotFound},
