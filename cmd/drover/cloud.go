@@ -40,9 +40,8 @@ func (o *cloudOptions) validate() error {
 	return nil
 }
 
-// mayCollect returns a function that reports whether an operator has confirmed that many servers were deleted. The confirmation
-// is an annotation on the ConfigMap of the cluster id; it releases the mass-deletion guards. The function is called only while a
-// guard has a hold.
+// mayCollect returns a function that reports whether an operator has confirmed that orphans may be collected, however many they are. The
+// confirmation is an annotation on the ConfigMap of the cluster id.
 func mayCollect(c ctrlclient.Reader, namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var stored corev1.ConfigMap

@@ -139,10 +139,6 @@ func connect(ctx context.Context, o *options, around surroundings) (wiring, stri
 // newOpenStack makes the OpenStack cloud.
 func newOpenStack(w wiring, o *options, id string, around surroundings) (*openstack.Cloud, error) {
 	mgr := w.controllers
-	var kept openstack.Holds
-	if !o.observe {
-		kept = holds{client: mgr.GetClient(), namespace: o.namespace}
-	}
 	names := []string{openstack.Name}
 	for _, n := range around.clouds {
 		names = append(names, n.name)
@@ -151,8 +147,8 @@ func newOpenStack(w wiring, o *options, id string, around surroundings) (*openst
 		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: around.credentials, HTTP: around.transport, Reread: rereading(o),
 		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
-		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
-		ReadOnly: o.observe, Lease: w.lease, Holds: kept, Guarded: w.guarded.InForce,
+		SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
+		ReadOnly: o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
 		GPUTypes: o.groups.gpuTypes, CloudProviders: names,
 	})
 }

@@ -138,9 +138,8 @@ type Facts struct {
 	Gone bool
 	// Leftovers is true when resources of this Machine other than its server are known to exist.
 	Leftovers bool
-	// Held is a sentence for users, set while the mass-deletion guard holds the Machine's server: so many servers of the project
-	// have disappeared at the same time that drover cleans nothing up until an operator confirms the loss. Gone stays false
-	// meanwhile. Held is empty when the guard does not hold the server.
+	// Held is a sentence for users, set while the Machine has lost its server, is not being deleted, and so many Machines of the
+	// project have lost their servers at once that the cloud's answers alone do not prove the loss. Empty otherwise.
 	Held string
 	// Place is where the Machine's resources are created. It must be recorded before the first resource is created. It is nil when
 	// there is no place to record, or when Synced is false and the place is not known yet.

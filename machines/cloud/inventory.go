@@ -35,8 +35,8 @@ type Project struct {
 	// Unknown explains, for users, why the resources are not complete or not current, so that a missing resource may still exist. It
 	// is empty when complete lists have been seen and the last list succeeded.
 	Unknown string
-	// Held describes, for users, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when the
-	// guard holds no server.
+	// Held describes, for users, how many Machines of the project have lost their servers: see [Facts].Held. It is empty while these
+	// are few.
 	Held      string
 	Resources []Resource
 	// Rest is true when this Project is not a single project, but represents all projects that drover may not know yet. Unknown then

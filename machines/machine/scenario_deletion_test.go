@@ -238,7 +238,7 @@ func TestSafeguardsOfADeletion(t *testing.T) {
 			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
 		}
 	})
-	t.Run("a Machine, its Node and its ports are kept while too many servers are missing, and a condition shows the reason", func(t *testing.T) {
+	t.Run("a Machine with a Ready Node is kept while too many servers are lost, a condition shows the reason, and a person can delete it (F-59)", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.cloud.held = "12 of 20 servers of the project are gone"
@@ -248,8 +248,18 @@ func TestSafeguardsOfADeletion(t *testing.T) {
 		}
 		b.end()
 		b.pass()
-		if b.read().Name == "" || b.cloud.count("Release") != 0 || b.node().Name == "" {
+		if b.read().Name != "" || b.cloud.count("Release") == 0 || b.node().Name != "" {
 			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("a Machine whose Node is not Ready is replaced however many servers are lost (F-59)", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+		b.cloud.held = "12 of 20 servers of the project are gone"
+		b.nodeReady(corev1.ConditionUnknown)
+		b.pass()
+		if m := b.read(); m.Name != "" && m.DeletionTimestamp == nil {
+			t.Errorf("%+v", m.Status.Conditions)
 		}
 	})
 }

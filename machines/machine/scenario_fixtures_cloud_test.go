@@ -42,8 +42,8 @@ type fakeCloud struct {
 	refuse map[string]*fault.Error
 	// full is the error of EnsureServer, and queued that of Prepare; nil means that the call succeeds.
 	full, queued *fault.Error
-	// refusal is the error of DeleteServer; nil means that the call succeeds. held is why the mass-deletion guard does not accept that
-	// servers are gone.
+	// refusal is the error of DeleteServer; nil means that the call succeeds. held says that too many
+	// servers are lost at once.
 	refusal *fault.Error
 	held    string
 	// slow is true while deletions of servers do not finish.

@@ -158,7 +158,6 @@ var neverDone = map[string]struct {
 	"ports and volumes are never deleted":              {func(c *fakeCloud) { c.unreleased = true }, "ports are being deleted"},
 	"drover can never read a complete list of servers": {func(c *fakeCloud) { c.unsynced = true }, ""},
 	"the state of the server is unknown":               {func(c *fakeCloud) { c.unknown = "another project" }, ""},
-	"too many servers are gone at once":                {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
 }
 
 func TestForcedDeletionEndsInAnyStateOfTheCloud(t *testing.T) {

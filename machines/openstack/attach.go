@@ -54,7 +54,7 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 		return followed{stop: stop, Project: inventory.New(inventory.Options{
 			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: inventory.Site{Project: id.ProjectID, Region: id.Region},
 			ClusterID: c.options.ClusterID,
-			Machines:  c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
+			Machines:  c.machines, Reader: c.options.Reader,
 			Changed: c.changed, Other: c.connections.other,
 		})}
 	})

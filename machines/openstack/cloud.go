@@ -61,12 +61,6 @@ type Options struct {
 	// Machine and its guarded annotations. drover needs the policies to trust the annotation that allows the adoption of a server,
 	// and the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
 	Guarded func() bool
-	// Holds stores the state of the mass-deletion guards across restarts. Default: in memory only.
-	Holds Holds
-	// Collect reports whether an operator has confirmed the loss of many servers at the same time (annotation
-	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster ID). It is called only while the mass-deletion guard
-	// holds servers. Default: a loss cannot be confirmed.
-	Collect func(ctx context.Context) (bool, error)
 	// SharedServerGroup puts servers whose spec names no server group into one server group of the cluster with soft-anti-affinity,
 	// which drover creates when it is missing.
 	SharedServerGroup bool
@@ -83,15 +77,6 @@ type Options struct {
 	// cloud-controller-manager do.
 	ProviderIDRegion bool
 }
-
-// Holds stores the state of each project's mass-deletion guard across restarts.
-type Holds = inventory.Holds
-
-// Held is the stored state of the mass-deletion guard of one project.
-type Held = inventory.Held
-
-// HoldsKey identifies a project in a region.
-type HoldsKey = inventory.HoldsKey
 
 // Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs, it follows the servers of each project that
 // Machines use. Before it runs, it knows no servers.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -135,6 +136,7 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	i.machine = inventory.Machine{
 		UID: m.UID, ServerName: m.ServerName(), ServerID: inventory.ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
 		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
+		Ready: m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue,
 	}
 	named := ptr.Deref(m.Spec.ProviderID, "")
 	switch uid, made := v1alpha1.MachineControllerUID(named); {

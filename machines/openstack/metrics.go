@@ -10,7 +10,7 @@ import (
 var (
 	ageDesc     = projectDesc("drover_openstack_inventory_age_seconds", "Time since the start of the last successful list of a project's servers.")
 	serversDesc = projectDesc("drover_openstack_servers", "Servers of this cluster that are known in a project.")
-	heldDesc    = projectDesc("drover_openstack_held_servers", "Vanished servers that the mass-deletion guard holds: nothing is cleaned up for them until an operator confirms the loss.")
+	heldDesc    = projectDesc("drover_openstack_held_servers", "Machines that have lost their servers while these are too many at once: those with a Ready Node are not replaced.")
 	stuckDesc   = projectDesc("drover_openstack_stuck_deletions", "Servers that still exist 10 minutes after their deletion was requested.")
 	quotaDesc   = projectDesc("drover_openstack_quotas_exhausted", "Services of a project whose quota is exhausted and watched for free capacity.")
 )

@@ -71,15 +71,15 @@ func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error
 }
 
 // Release deletes the floating IP and the ports once no server is left, and deletes the recorded volumes or waits for them. It
-// looks for the resources of unresolved creates, and waits until they are resolved. It touches nothing while the mass-deletion
-// guard holds the Machine's server, or while nothing is known of the server.
+// looks for the resources of unresolved creates, and waits until they are resolved. It touches nothing while nothing is known of the
+// Machine's server.
 func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	none := cloud.Released{Waiting: "ports and floating IP are being deleted"}
 	p, err := i.ready()
 	if err != nil {
 		return none, err
 	}
-	if f := i.facts(p); f.Server != nil || f.Unknown != "" || p.IsLossHeld(i.machine.UID) {
+	if f := i.facts(p); f.Server != nil || f.Unknown != "" {
 		return none, nil
 	}
 	if err := i.findAttempts(ctx, p); err != nil {

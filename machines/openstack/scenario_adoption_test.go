@@ -295,7 +295,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 	t.Parallel()
 	t.Run("neither cluster touches the other cluster's servers (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
-		_, servers, machines := b.fleet(3)
+		servers, machines := b.fleet(3)
 		b.stop()
 		b.options.ClusterID = "cluster-2"
 		b.guarded()

@@ -82,9 +82,9 @@ type Policy struct {
 	Start Start
 	// Unreachable reports whether the Node's kubelet does not report.
 	Unreachable bool
-	// NodeReports reports whether the Node's kubelet reports its state, Ready or not. NodeOutOfService reports whether the Node has the
+	// NodeReady reports whether the Node is Ready. NodeReports reports whether the Node's kubelet reports its state, Ready or not. NodeOutOfService reports whether the Node has the
 	// out-of-service taint, because of which Kubernetes deletes its pods and detaches its volumes.
-	NodeReports, NodeOutOfService bool
+	NodeReady, NodeReports, NodeOutOfService bool
 	// DrainDue reports whether the Node's pods are to be evicted before the server is deleted. DrainTimedOut reports whether
 	// the drain timeout has ended: the pods that are left are then evicted at once. DrainOver reports whether the time for their
 	// grace periods has ended, too. NoTarget reports whether no other Node can take the pods.
@@ -187,7 +187,7 @@ func (o *Observed) ServerUnseen() bool {
 
 // serverGone reports whether it is proven that the server is gone.
 func (o *Observed) serverGone() bool {
-	known := o.CloudErr == nil && o.Cloud.Synced && o.Cloud.Held == "" && o.Cloud.Unknown == ""
+	known := o.CloudErr == nil && o.Cloud.Synced && o.Cloud.Unknown == ""
 	return known && o.Cloud.Server == nil && (o.Cloud.Gone || !o.Named)
 }
 

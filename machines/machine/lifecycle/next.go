@@ -156,10 +156,11 @@ func (f *Facts) lostName() bool {
 }
 
 // nextOfAbsence returns the next step when a server was recorded and no list shows it. A list without the server does not
-// prove that the server is gone.
+// prove that the server is gone. When many servers are lost at once, a kubelet that reports Ready is the better witness: a
+// cloud-controller-manager, too, deletes only Nodes that are not Ready.
 func nextOfAbsence(f *Facts) Decision {
 	switch {
-	case f.Cloud.Held != "":
+	case f.Cloud.Held != "" && f.NodeReady:
 		return Decision{Wait, ReasonHeld}
 	case f.Cloud.Gone:
 		return Decision{LoseServer, ReasonServerGone}
@@ -295,8 +296,6 @@ func (f *Facts) cloudUnresponsive() bool {
 		return f.ForcedDrainOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting
-	case f.ForceOver && f.Cloud.Held != "":
-		return true
 	case f.Cloud.Unknown != "":
 		return true
 	case f.Cloud.Foreign != "":
@@ -316,8 +315,6 @@ func nextInCloud(f *Facts) Decision {
 		return Decision{Wait, ReasonNotSynced}
 	case f.Cloud.Server != nil:
 		return nextOfServerInDeletion(f)
-	case f.Cloud.Held != "":
-		return Decision{Wait, ReasonHeld}
 	case f.Cloud.Unknown != "":
 		return Decision{Wait, ReasonServerUnknown}
 	case f.Cloud.Foreign == "" && f.ServerFinalizer && f.Named && !f.Cloud.Gone:

@@ -105,7 +105,12 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"does nothing when the Node has joined and needs no change", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
 		{"waits for the Node to register again when the Node was deleted and its server still exists", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
 		{"accepts a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
-		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
+		{"keeps a Machine whose server is gone while too many are lost at once and its Node is Ready", healthy, func(f *Facts) {
+			f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held, f.NodeReady = nil, true, "5 of 9", true
+		}, Decision{Wait, ReasonHeld}},
+		{"deletes a Machine whose server is gone while too many are lost at once, when its Node is not Ready or gone (F-59)", healthy, func(f *Facts) {
+			f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9"
+		}, Decision{LoseServer, ReasonServerGone}},
 		{"waits when the server is missing from the list but not proven gone", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
 		{"deletes a Machine whose server is proven gone, so that its set creates another Machine (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
 		{"waits when another client has requested the deletion of the server, and the server still exists", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
@@ -152,9 +157,9 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		{"ends a forced deletion although the server's state is not known (F-15)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Unknown = false, true, nil, "another project"
 		}, Decision{LetGo, ReasonForced}},
-		{"releases no ports while the mass-deletion guard holds the server", going, func(f *Facts) {
-			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
-		}, Decision{Wait, ReasonHeld}},
+		{"releases the ports of a server that is gone however many are lost at once, because its Machine is to go (F-59)", going, func(f *Facts) {
+			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held, f.NodeReady = false, nil, true, "5 of 9", true
+		}, Decision{Release, ReasonReleasing}},
 		{"requests the deletion of an existing server before it ends a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"ends a forced deletion while the server is still being deleted (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion although a call to the cloud has failed (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
@@ -191,9 +196,6 @@ func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 		}, Decision{Wait, ReasonReleasing}},
 		{"ends a forced deletion when ports are not released in time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.CloudRefused, f.Force, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, true, nil, true
-		}, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion when its time is over, although the mass-deletion guard holds the server (F-28)", going, func(f *Facts) {
-			f.DrainDue, f.Force, f.ForceOver, f.Named, f.Cloud.Server, f.Cloud.Held = false, true, true, false, nil, "5 of 9"
 		}, Decision{LetGo, ReasonForced}},
 		{"when a forced deletion's time is over, deletes an unreachable Node without first tainting it as out of service (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true

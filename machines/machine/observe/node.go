@@ -57,7 +57,7 @@ func (o *Observer) matchNode(ctx context.Context, s *scope.Scope, candidates []*
 	seen.Node = node
 	seen.StartRecorded = o.Start.HasStarted(s.Base, node)
 	s.Policy.Unreachable = nodes.Unreachable(node, s.Now())
-	s.Policy.NodeReports, s.Policy.NodeOutOfService = nodes.Reports(node), nodes.OutOfService(node)
+	s.Policy.NodeReady, s.Policy.NodeReports, s.Policy.NodeOutOfService = nodes.Runs(node), nodes.Reports(node), nodes.OutOfService(node)
 	return nil
 }
 

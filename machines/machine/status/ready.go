@@ -81,10 +81,10 @@ func (in *Input) serverAbsent() Verdict {
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonForeign, f.Cloud.Foreign}
 	case f.Cloud.Unknown != "":
 		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerUnknown, f.Cloud.Unknown}
+	case in.Last.Reason == lifecycle.ReasonHeld:
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonHeld, f.Cloud.Held}
 	case f.Cloud.Gone:
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerGone, in.message()}
-	case f.Cloud.Held != "":
-		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonHeld, f.Cloud.Held}
 	case in.Last.Step == lifecycle.Fail && f.HadServer:
 		return Verdict{corev1.ConditionUnknown, string(in.Failure.Code), fault.Line(in.Failure.Message)}
 	case f.Named && !f.Deleting:

@@ -44,7 +44,7 @@ var waits = map[string]wait{
 		what: "no list of the cloud shows the server, which does not prove that it is gone",
 		do:   "drover looks again automatically; look for the server in the cloud, and check the credentials, the project and the region of this Machine",
 	},
-	lifecycle.ReasonHeld:           {what: "too many servers are gone at the same time", do: "find out why the servers are gone, and confirm the loss or bring them back"},
+	lifecycle.ReasonHeld:           {what: "too many servers are lost at the same time", do: "find out why the servers are gone; drover replaces this Machine when its Node is not Ready any more; delete the Machine to replace it now"},
 	lifecycle.ReasonForeign:        {what: "the server belongs to another owner", do: "delete this Machine, or allow it to adopt the server", alone: true},
 	lifecycle.ReasonAPIUnreachable: {what: "an API server does not answer, or has answered again for less than 30 s", do: nothing + " when it answers"},
 	lifecycle.ReasonBackOff:        {what: "drover waits after a failure, and tries again automatically"},

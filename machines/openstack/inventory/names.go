@@ -8,7 +8,6 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/calls"
 	"github.com/drover-project/drover/machines/openstack/inventory/creates"
 	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/massdeletion"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 	"github.com/drover-project/drover/machines/openstack/inventory/quota"
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
@@ -33,8 +32,6 @@ type (
 	FloatingIPRow = addresses.FloatingIPRow
 	// Amounts are quantities of what quotas limit.
 	Amounts = quota.Amounts
-	// Held is the stored state of the mass-deletion guard of one project.
-	Held = massdeletion.Held
 	// Deletion is a server whose deletion must be requested now.
 	Deletion = servers.Deletion
 	// Change describes what has changed in a project.

@@ -25,13 +25,8 @@ type Options struct {
 	ClusterID string
 	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
-	// Reader lists all Machines. nil means that only the Machines in the field Machines are known.
+	// Reader lists all Machines, to count those that have lost their servers. nil means that no loss is held.
 	Reader ctrlclient.Reader
-	// Holds stores the state of the mass-deletion guard across restarts. nil means that the state is kept in memory only.
-	Holds Holds
-	// Collect reports whether an operator has confirmed the loss of many servers at the same time. nil means that no such loss
-	// can be confirmed.
-	Collect func(ctx context.Context) (bool, error)
 	// Changed is called after each round of lists, with what has changed.
 	Changed func(ctx context.Context, p *Project, c Change)
 	// Other returns a session with other credentials for the same project; nil when there is none.
@@ -47,8 +42,6 @@ type Project struct {
 	changed  func(ctx context.Context, p *Project, c Change)
 	other    func(p *Project, than *client.Session) *client.Session
 	reader   ctrlclient.Reader
-	holds    Holds
-	collect  func(ctx context.Context) (bool, error)
 	kicks    chan struct{}
 	// creates receives a value after a server was created, so that the next list is made earlier.
 	creates chan struct{}
@@ -67,10 +60,10 @@ func New(o Options) *Project {
 	cluster := owner.Cluster(o.ClusterID)
 	return &Project{
 		clock: o.Clock, cluster: cluster, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
-		holds: o.Holds, collect: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
+		kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
 		session: o.Session,
 		known: known.New(known.Options{
-			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), Stores: o.Holds != nil, NoteFault: o.Session.NoteFault,
+			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), NoteFault: o.Session.NoteFault,
 		}),
 	}
 }

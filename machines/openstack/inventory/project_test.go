@@ -20,7 +20,6 @@ func TestInventoryOfAProjectIsSafeForConcurrentUse(t *testing.T) {
 		"AddServer":         func(m Machine) { p.AddServer(m.UID, "s1", m.ServerName) },
 		"Deletable":         func(m Machine) { p.Deletable(m.UID, false) },
 		"DeletionRequested": func(Machine) { p.DeletionRequested("s1", nil) },
-		"IsLossHeld":        func(m Machine) { p.IsLossHeld(m.UID) },
 		"GoneServers":       func(m Machine) { p.GoneServers(m.UID) },
 		"OwnsFloatingIP":    func(m Machine) { p.OwnsFloatingIP(&m, &FloatingIPRow{ID: "ip"}, false) },
 		"AddPort":           func(Machine) { p.AddPort(tag, &PortRow{ID: "p1"}) },

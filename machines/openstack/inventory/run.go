@@ -63,10 +63,7 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	}
 	raised := p.lookAtQuotas(ctx, s)
 	next, news := p.apply(ctx, answers)
-	began := p.firstLook(ctx, s)
-	accepted := p.acceptLosses(ctx)
-	news.Servers = append(news.Servers, p.storeHolds(ctx)...)
-	news.All = news.All || raised || accepted || began
+	news.All = news.All || raised
 	p.changed(ctx, p, news)
 	p.tagServers(ctx, s)
 	p.lookAtUnjoined(ctx, s)

@@ -63,7 +63,7 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 }
 
 // isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan, with the same owner
-// tag. It ignores projects whose lists are incomplete, or in which the mass-deletion guard holds back missing servers.
+// tag. It ignores projects whose lists are incomplete, or in which too many Machines have lost their servers.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	return slices.ContainsFunc(c.Cloud.Tagged(ctx), func(p cloud.Project) bool {
 		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {

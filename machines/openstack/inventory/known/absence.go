@@ -46,7 +46,7 @@ func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, 
 	case m.ServerID == "" && p.adopteeMissing(m):
 		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.site)
 	case m.ServerID == "" && unrecorded:
-		return len(gone) > 0 && p.Guard.Believes(gone), ""
+		return len(gone) > 0, ""
 	case unrecorded && p.ownedByOther(m) != "":
 		return false, ""
 	}
@@ -57,7 +57,7 @@ func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, 
 	if answer, reason := p.cluster.JudgeAbsence(m, p.site, seen); answer != owner.Mine {
 		return false, reason
 	}
-	return len(gone) > 0 && p.Guard.Believes(gone), ""
+	return len(gone) > 0, ""
 }
 
 // adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never belonged to the

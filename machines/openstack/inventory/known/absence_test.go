@@ -29,15 +29,9 @@ func TestProofByAGETThatAServerIsGone(t *testing.T) {
 			}, false, ""},
 		"a 404 proves nothing when the Machine's status records another project than the one that answered (F-15)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: elsewhere}, false,
 			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, false, "project p2"},
-		"a 404 proves nothing until a new drover process has looked up the Machines' servers missing from its first list (F-16)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
-			func(p *Project, m *owner.Machine) {
-				p.Guard = New(Options{Machines: p.machines}).Guard
-				p.LookedUp(m, "s1", nil, notFound, noon)
-			}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
-			p.Guard.MakeReady()
 			if tc.listed {
 				p.list(noon, addresses.Lists{}, active("s1", "u1"))
 			} else {

@@ -37,12 +37,6 @@ func (p *Project) DeletionRequested(serverID string, err error, now time.Time) {
 	}
 }
 
-// IsLossHeld reports whether the mass-deletion guard holds the Machine's server.
-func (p *Project) IsLossHeld(machine types.UID) bool {
-	_, gone := p.Servers.OfMachine(machine)
-	return slices.ContainsFunc(gone, func(k *servers.Known) bool { return p.Guard.Holds(k.ID) })
-}
-
 // GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on these servers and are
 // deleted together with their server. It does not return a server that only the Machine names.
 func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[string]bool) {

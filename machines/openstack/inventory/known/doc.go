@@ -2,7 +2,7 @@
 // which state, whether a server that no list shows is proven gone, what may be created, deleted or released now, and what a list
 // changes.
 //
-// A [Project] combines parts that each cover one subject: servers, addresses, creates in doubt, quota and the mass-deletion guard. It
+// A [Project] combines parts that each cover one subject: servers, addresses, creates in doubt and quota. It
 // is pure: it has no lock, no clock and no client; times, rows and the results of calls are arguments. A caller that shares a Project
 // between goroutines must lock it.
 package known

@@ -19,7 +19,6 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 	living, gone := p.Servers.OfMachine(m.UID)
 	f := cloud.Facts{
 		Leftovers:   p.HasAddresses(m.UID) || m.FloatingIPID != "",
-		Held:        p.Guard.Reason(),
 		QuotaRaised: p.Quota.Raised(),
 		Foreign:     p.ownedByOther(m),
 		Place:       &provider.Record{ProjectID: p.site.Project, Region: p.site.Region},

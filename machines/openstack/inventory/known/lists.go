@@ -77,7 +77,7 @@ type Change struct {
 // Apply updates the known servers from a list. It returns the time until the next round, and what has changed. resumed is true
 // when this is the first list, or when the list before this one failed.
 func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
-	before, held := p.IsSynced(), p.Guard.Held() > 0
+	before := p.IsSynced()
 	resumed = !before || p.failure != nil
 	if p.outdated {
 		p.current = a.Now
@@ -100,8 +100,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 		return tag.Kind == owner.ServerKind && p.Servers.HasSince(tag.Machine, ended)
 	})
 	p.readFaults(ids, a.Now)
-	p.CountLosses(a.Now)
-	news = Change{Servers: ids, Machines: p.Servers.MachinesOf(ids), All: resumed || held != (p.Guard.Held() > 0)}
+	news = Change{Servers: ids, Machines: p.Servers.MachinesOf(ids), All: resumed}
 	if a.Looked {
 		news.Machines = append(news.Machines, p.Creates.CloseInherited()...)
 	}

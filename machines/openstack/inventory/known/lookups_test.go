@@ -1,10 +1,7 @@
 package known
 
 import (
-	"fmt"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
@@ -31,75 +28,19 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
-			p.Guard.MakeReady()
 			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: tc.port}}}, tc.rows...)
 			if got, required := p.InDoubt(&tc.machine); got != tc.want || required != tc.required {
 				t.Errorf("got %q, required %v; want %q, %v", got, required, tc.want, tc.required)
 			}
 		})
 	}
-	t.Run("is not due until a new drover process has looked up the Machines' servers missing from its first list (F-16)", func(t *testing.T) {
+	t.Run("is not due before the first complete list, so that a start makes no call for each Machine", func(t *testing.T) {
 		named := owner.Machine{UID: "u1", ServerID: "s9"}
 		p := newProject(named)
-		p.list(noon, addresses.Lists{})
 		if got, _ := p.InDoubt(&named); got != "" {
 			t.Errorf("got %q", got)
 		}
 	})
-}
-
-func TestServersThatTheFirstListAfterTheStartLacks(t *testing.T) {
-	named := func(count int) map[string]types.UID {
-		all := map[string]types.UID{}
-		for n := range count {
-			all[fmt.Sprintf("s%d", n)] = types.UID(fmt.Sprintf("u%d", n))
-		}
-		return all
-	}
-	for name, tc := range map[string]struct {
-		named int
-		want  int
-		held  int
-	}{
-		"no server is looked up when the list has all servers":                                                        {1, 0, 0},
-		"three servers are looked up when the list lacks three of four (F-16)":                                        {4, 3, 0},
-		"the mass-deletion guard holds all missing servers without a look-up when the list lacks four of five (F-16)": {5, 0, 4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProject()
-			p.list(noon, addresses.Lists{}, active("s0", "u0"))
-			if !p.IsFirstLookDue() {
-				t.Error("the first look is not due after the first list")
-			}
-			if got := p.Unlisted(named(tc.named), noon); len(got) != tc.want || p.Guard.Held() != tc.held {
-				t.Errorf("asks for %v and holds %d; want %d, %d", got, p.Guard.Held(), tc.want, tc.held)
-			}
-		})
-	}
-}
-
-func TestFirstLookUpOfAMissingServer(t *testing.T) {
-	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
-	lost := fault.New(fault.Transient, fault.CodeUnknown, "no answer")
-	row := active("s1", "u1")
-	for name, tc := range map[string]struct {
-		found         *servers.Row
-		err           error
-		gone, missing bool
-	}{
-		"a server that the look-up finds counts neither as gone nor as missing": {&row, nil, false, false},
-		"a server whose look-up answers 404 counts as gone":                     {nil, notFound, true, false},
-		"a server whose look-up gets no answer still counts as missing (F-16)":  {nil, lost, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProject()
-			p.Unlisted(map[string]types.UID{"s1": "u1"}, noon)
-			p.FirstLooked("u1", "s1", tc.found, tc.err, noon)
-			if k := p.Servers.ByID("s1"); k.Gone != tc.gone || k.Missing != tc.missing {
-				t.Errorf("gone %v, missing %v; want %v, %v", k.Gone, k.Missing, tc.gone, tc.missing)
-			}
-		})
-	}
 }
 
 func TestAnswerToTheLookUpOfAServer(t *testing.T) {
@@ -112,11 +53,11 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a server that drover knew only from a port is gone after a 404, and the mass-deletion guard does not count it as lost", func(t *testing.T) {
+	t.Run("a server that drover knew only from a port is gone after a 404", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
-		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {
-			t.Errorf("gone %v, wanted %v", k.Gone, k.Wanted)
+		if k := p.Servers.ByID("s9"); !k.Gone {
+			t.Error("the server is not gone")
 		}
 	})
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
 	"github.com/drover-project/drover/machines/openstack/inventory/creates"
-	"github.com/drover-project/drover/machines/openstack/inventory/massdeletion"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 	"github.com/drover-project/drover/machines/openstack/inventory/quota"
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Options configure a Project. All fields except Stores and NoteFault are required.
+// Options configure a Project. All fields except NoteFault are required.
 type Options struct {
 	Cluster owner.Cluster
 	// Site is the project and the region.
@@ -24,8 +23,6 @@ type Options struct {
 	Machines owner.Machines
 	// Began is when this process started to list. The previous leader makes no calls after that time.
 	Began time.Time
-	// Stores is true when the state of the mass-deletion guard is stored. A loss is then accepted only after it has been stored.
-	Stores bool
 	// NoteFault is called with the fault of each server of this cluster that went to ERROR. It may be nil.
 	NoteFault func(serverID string, code int, text string)
 }
@@ -37,7 +34,6 @@ type Project struct {
 	Addresses *addresses.Store
 	Creates   *creates.InDoubt
 	Quota     *quota.Book
-	Guard     *massdeletion.Guard
 
 	cluster  owner.Cluster
 	site     owner.Site
@@ -80,17 +76,13 @@ const (
 // New returns a Project without any known resources.
 func New(o Options) *Project {
 	p := &Project{
-		Addresses: addresses.New(), Creates: creates.New(), Quota: quota.New(servers.FastPeriod), Guard: massdeletion.New(o.Stores),
+		Addresses: addresses.New(), Creates: creates.New(), Quota: quota.New(servers.FastPeriod),
 		cluster: o.Cluster, site: o.Site, machines: o.Machines, began: o.Began, note: o.NoteFault,
 		uses: map[types.UID]use{},
 	}
 	p.Servers = servers.New(o.Cluster, servers.Hooks{
-		Leaving: func(k *servers.Known) bool {
-			m, _ := p.machines.Get(k.Machine())
-			return m.Leaving
-		},
 		Remembered: func(k *servers.Known) bool {
-			return p.Guard.Holds(k.ID) || k.Machine() != "" && p.machines.Naming(k.ID) == k.Machine()
+			return k.Machine() != "" && p.machines.Naming(k.ID) == k.Machine()
 		},
 		Awaited: func(k *servers.Known) bool { return p.isRegistered(k.Machine()) },
 	})
@@ -127,13 +119,6 @@ func (p *Project) isRegistered(uid types.UID) bool {
 func (p *Project) isOurs(k *servers.Known) bool {
 	uid := k.Machine()
 	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.isRegistered(uid))
-}
-
-// CountLosses makes the mass-deletion guard count the servers that were lost although nobody expected it. It reports whether the
-// guard has a new state to store.
-func (p *Project) CountLosses(now time.Time) bool {
-	p.Servers.MarkWanted()
-	return p.Guard.Count(now, p.Servers, p.isOurs)
 }
 
 // readFaults notes why servers went to ERROR, and records the exhausted quotas among the causes. It checks the servers with these IDs,

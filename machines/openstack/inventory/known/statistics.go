@@ -8,7 +8,8 @@ type Statistics struct {
 	Listed bool
 	Age    time.Duration
 	// Servers is the number of known servers of this cluster; Stuck is the number of those that still exist 10 minutes after their
-	// deletion was first requested; Held is the number of servers that the mass-deletion guard holds.
+	// deletion was first requested; Held is the number of Machines that have lost their servers, while these are
+	// too many to be believed; Project.Statistics of package inventory sets it.
 	Servers, Stuck, Held int
 	// Quotas is the number of services that drover watches because one of their quotas is exhausted.
 	Quotas int
@@ -17,7 +18,7 @@ type Statistics struct {
 // Statistics returns the current numbers.
 func (p *Project) Statistics(now time.Time) Statistics {
 	s := Statistics{
-		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Held: p.Guard.Held(), Quotas: p.Quota.Watched(),
+		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Quotas: p.Quota.Watched(),
 	}
 	for k := range p.Servers.All() {
 		if k.Gone || !p.isOurs(k) {

@@ -80,8 +80,6 @@ func (p *Project) Doubt() string {
 		return fmt.Sprintf("the last list of %s failed: %v", p.site, p.failure)
 	case !p.IsSynced():
 		return fmt.Sprintf("the servers, ports and floating IPs of %s have not been listed yet", p.site)
-	case !p.Guard.IsReady():
-		return fmt.Sprintf("the state of the mass-deletion guard of %s has not been read yet", p.site)
 	}
 	return ""
 }

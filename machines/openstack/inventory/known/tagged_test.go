@@ -3,7 +3,6 @@ package known
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,12 +36,6 @@ func TestListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
 		t.Error("the error before the first list is missing")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
-	t.Run("the list is not reliable before the stored state of the mass-deletion guard is loaded (MCM-82)", func(t *testing.T) {
-		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
-			t.Errorf("in doubt: %q", p.Doubt())
-		}
-	})
-	p.Guard.MakeReady()
 	t.Run("the list has the cluster's servers, ports and floating IPs, even when several have the same owner tag (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
 		if got := ids(p.Tagged()); !slices.Equal(got, want) {

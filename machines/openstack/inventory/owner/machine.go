@@ -29,8 +29,9 @@ type Machine struct {
 	FloatingIPID string
 	// Recorded is where the Machine's server was last seen; zero when that is not recorded.
 	Recorded Site
-	// Leaving is true while the Machine is being deleted. Joined is true once it has a Node.
-	Leaving, Joined bool
+	// Leaving is true while the Machine is being deleted. Joined is true once it has a Node, and Ready while its status shows that this
+	// Node is Ready.
+	Leaving, Joined, Ready bool
 }
 
 // Machines has the Machines for which Cloud.Instance was called. Its methods are called with the lock of the inventory held: they

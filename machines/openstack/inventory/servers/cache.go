@@ -22,8 +22,6 @@ type Cache struct {
 
 // Hooks are functions with which a Cache asks the Project that uses it.
 type Hooks struct {
-	// Leaving reports whether the Machine of a server is being deleted. If so, the loss of the server is expected.
-	Leaving func(*Known) bool
 	// Remembered reports whether a server that is gone or missing must stay in the cache, however long it has been gone or missing.
 	Remembered func(*Known) bool
 	// Awaited reports whether a missing server has a Machine that exists. If so, the server must be looked up by its ID.
@@ -115,7 +113,7 @@ func (c *Cache) Merge(r Row, now time.Time) bool {
 	}
 	found := k.Missing
 	if k.same(&r) && !k.Gone {
-		k.Missing, k.Wanted = false, false
+		k.Missing = false
 		k.Updated = r.Updated
 		return found
 	}
@@ -128,7 +126,6 @@ func (c *Cache) update(k *Known, r Row, now time.Time) {
 	if len(r.Metadata) == 0 && r.Status == statusDeleted {
 		r.Metadata = k.Metadata
 	}
-	wanted := k.Wanted || c.endWanted(k)
 	c.unindex(k)
 	k.show(r, now)
 	k.tagged = c.cluster.MachineOf(r.Tags())
@@ -136,7 +133,6 @@ func (c *Cache) update(k *Known, r Row, now time.Time) {
 		k.adopter = ""
 	}
 	c.index(k)
-	k.Wanted = k.Gone && (wanted || c.endWanted(k))
 }
 
 // Expect records that a Machine names a server that the cloud has not shown yet.
@@ -153,20 +149,6 @@ func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
 func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	c.Expect(id, machine, now)
 	c.byID[id].markGone(now)
-}
-
-// MarkWanted marks the servers that are gone or missing, and whose loss is expected by now. The mark stays until the cloud shows the
-// server again, because the reason may end earlier: a Machine that is being deleted exists no longer once its server is gone.
-func (c *Cache) MarkWanted() {
-	for _, k := range c.byID {
-		k.Wanted = k.Wanted || !k.Present() && c.endWanted(k)
-	}
-}
-
-// endWanted reports whether the loss of a server is expected: drover requested its deletion, its Machine is being deleted, or the server
-// has failed. A failed server counts, because drover deletes failed servers and may have requested the deletion before a restart.
-func (c *Cache) endWanted(k *Known) bool {
-	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
 }
 
 // index adds a server to the index by Machine.

@@ -183,7 +183,7 @@ func TestServersThatAreMissingFromTheLists(t *testing.T) {
 	const many = 10_000
 	row := func(n int) Row { return at(fmt.Sprint(n), StatusActive, 0) }
 	no := func(*Known) bool { return false }
-	c := New(testCluster, Hooks{Leaving: no, Remembered: no, Awaited: func(k *Known) bool { return k.ID == "0" }})
+	c := New(testCluster, Hooks{Remembered: no, Awaited: func(k *Known) bool { return k.ID == "0" }})
 	list := func(after time.Duration, rows ...Row) {
 		c.Apply(List{Full: true, Rows: rows, Started: noon.Add(after), Now: noon.Add(after)})
 	}

@@ -26,9 +26,6 @@ type Known struct {
 	Missing bool
 	// Since is when drover first learned of the server.
 	Since time.Time
-	// Wanted is true when the server is gone or missing, and its loss was expected (see MarkWanted). Accepted is true when an
-	// operator has confirmed the loss.
-	Wanted, Accepted bool
 	// Detached describes, for users, that the server has lost its Machine's ports; empty while the server has the ports as far as
 	// is known.
 	Detached string

@@ -46,7 +46,7 @@ const (
 	TooMany Reason = "TooManyServers"
 	// TooManyNodes means that too many of the labeled Nodes of a project, or of several, have no Machine.
 	TooManyNodes Reason = "TooManyNodes"
-	// Held means that the mass-deletion guard of a project holds back servers that have vanished.
+	// Held means that too many Machines of a project have lost their servers.
 	Held Reason = "ProjectHeld"
 	// Incomplete means that the resources of a project are not completely known.
 	Incomplete Reason = "ProjectIncomplete"
