@@ -50,6 +50,8 @@ func Scenarios() []Scenario {
 		{Name: "a Machine's server is shut down outside of drover", slack: 3 * time.Minute, script: (*harness).serverShutDown},
 		{Name: "two of three Machines of a set become unhealthy", thinning: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, script: (*harness).twoUnhealthy},
 		{Name: "a user deletes a Machine and removes its finalizers, and drover's orphan collector deletes its server and its Node", thinning: 10, world: world.Options{Safety: true}, slack: orphanSlack, script: (*harness).oneOrphan},
+		{Name: "a set shrinks from eight Machines to two, and no loss is held (F-59)", thinning: 10, slack: 2 * time.Minute, script: (*harness).manyLeave},
+		{Name: "six of a set's eight servers are lost at once, and their Nodes are not Ready any more (F-59)", thinning: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, script: (*harness).manyLost},
 		{Name: "drover crashes when it sends a create call, which reaches the cloud 23 s later, and drover deletes the extra resource", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, script: (*harness).lateCreate},
 	}
 }

@@ -15,15 +15,8 @@ import (
 
 // oneSet creates a set of two, deletes one server outside of drover, scales the set down, and deletes it.
 func (h *harness) oneSet() error {
-	m, err := h.NewMachine()
+	set, err := h.runningSet(2)
 	if err != nil {
-		return err
-	}
-	set, err := h.setOf(2, m)
-	if err != nil {
-		return err
-	}
-	if err := h.running(2); err != nil {
 		return err
 	}
 	if err := h.loseOneOfTwo(); err != nil {
@@ -42,17 +35,74 @@ func (h *harness) oneSet() error {
 	return h.ended(3, 1)
 }
 
-// setWithFailure creates a set of two whose first server fails, and deletes it.
-func (h *harness) setWithFailure() error {
-	m, err := h.NewMachine()
+// manyLeave creates a set of eight, scales it down to two, and deletes it. Six Machines leave at once, more than may lose their servers at
+// once without a second witness.
+func (h *harness) manyLeave() error {
+	set, err := h.runningSet(8)
 	if err != nil {
 		return err
 	}
-	set, err := h.setOf(2, m)
-	if err != nil {
+	h.recordDeletion()
+	if err := h.scale(set, 2); err != nil {
 		return err
 	}
 	if err := h.running(2); err != nil {
+		return err
+	}
+	if err := h.Admin.Delete(h.Context, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return h.ended(8, 1)
+}
+
+// manyLost creates a set of eight, deletes six servers outside of drover, and deletes the set once all are replaced.
+func (h *harness) manyLost() error {
+	set, err := h.runningSet(8)
+	if err != nil {
+		return err
+	}
+	servers := h.Ours().Servers
+	// The servers are chosen by their names, because names depend only on the seed and IDs do not.
+	slices.SortFunc(servers, func(a, b string) int { return cmp.Compare(h.serverName(a), h.serverName(b)) })
+	lost := servers[:6]
+	for _, id := range lost {
+		if !h.Cloud.DeleteServer(id) {
+			return fmt.Errorf("server %s could not be deleted", id)
+		}
+	}
+	if err := h.until("the lost servers are replaced", func() (bool, error) {
+		now := h.Ours().Servers
+		return len(now) == 8 && !slices.ContainsFunc(lost, func(id string) bool { return slices.Contains(now, id) }), nil
+	}); err != nil {
+		return err
+	}
+	if err := h.running(8); err != nil {
+		return err
+	}
+	h.recordDeletion()
+	if err := h.Admin.Delete(h.Context, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return h.ended(14, 1)
+}
+
+// runningSet creates a set of n Machines and waits until they run.
+func (h *harness) runningSet(n int) (*v1alpha1.MachineSet, error) {
+	m, err := h.NewMachine()
+	if err != nil {
+		return nil, err
+	}
+	set, err := h.setOf(int32(n), m)
+	if err != nil {
+		return nil, err
+	}
+	return set, h.running(n)
+}
+
+// setWithFailure creates a set of two whose first server fails, and deletes it.
+func (h *harness) setWithFailure() error {
+	set, err := h.runningSet(2)
+	if err != nil {
 		return err
 	}
 	h.recordDeletion()

@@ -197,10 +197,11 @@ const replacementTime = 12 * time.Minute
 // serverOf returns the server ID in a provider ID.
 func serverOf(providerID string) string { return path.Base(providerID) }
 
-// healthy reports whether a Machine runs and its Node was not made unhealthy.
+// healthy reports whether a Machine runs, its server exists and its Node was not made unhealthy.
 func (w *World) healthy(m *v1alpha1.Machine) bool {
-	return m.DeletionTimestamp == nil && ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning &&
-		!w.safety.isUnhealthy(serverOf(ptr.Deref(m.Spec.ProviderID, "")))
+	id := serverOf(ptr.Deref(m.Spec.ProviderID, ""))
+	_, exists := w.Cloud.Server(id)
+	return m.DeletionTimestamp == nil && ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning && exists && !w.safety.isUnhealthy(id)
 }
 
 // mayBeReplaced returns an error for the deletion of an unhealthy Machine if its set's status does not list it as a
