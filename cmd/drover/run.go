@@ -148,7 +148,7 @@ func newOpenStack(w wiring, o *options, id string, around surroundings) (*openst
 		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
-		ReadOnly: o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
+		ReadOnly:          o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
 		GPUTypes: o.groups.gpuTypes, CloudProviders: names,
 	})
 }
