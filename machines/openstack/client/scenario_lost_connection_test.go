@@ -98,7 +98,9 @@ func TestAConnectionWhoseOtherEndIsGoneWithoutAWord(t *testing.T) {
 			}
 			transport.CloseIdleConnections()
 			_ = server.Close()
-			<-served
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
 		})
 	})
 }
