@@ -159,7 +159,8 @@ func (r *Reconciler) holdSecrets(ctx context.Context, class *v1alpha1.MachineCla
 }
 
 // releaseSecrets removes the finalizer from the Secrets that no other class in use names. It also does this for Secrets that the class may
-// not use, because earlier versions protected those too.
+// not use, because earlier versions protected those too. Whether another class is in use, its users show and not its finalizer: two classes
+// that lose their last users at once would each leave a Secret of both to the other (F-66).
 func (r *Reconciler) releaseSecrets(ctx context.Context, class *v1alpha1.MachineClass) error {
 	var all v1alpha1.MachineClassList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -168,7 +169,12 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, class *v1alpha1.Machine
 	needed := map[types.NamespacedName]bool{}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if other.UID == class.UID || !slices.Contains(other.Finalizers, v1alpha1.FinalizerInUse) {
+		if other.UID == class.UID {
+			continue
+		}
+		if used, err := r.used(ctx, client.ObjectKeyFromObject(other)); err != nil {
+			return err
+		} else if !used {
 			continue
 		}
 		for _, key := range r.usableSecrets(other) {

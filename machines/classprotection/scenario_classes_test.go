@@ -135,6 +135,7 @@ func classNamed(namespace, name string) *v1alpha1.MachineClass {
 func TestMachineClassesAreProtectedFromDeletionWhileTheyAreUsed(t *testing.T) {
 	w := newWorld(t)
 	t.Run("a deleted class and its Secret stay until the last Machine or MachineSet that uses them is deleted (MCM-5)", func(t *testing.T) { (&world{t, w.client}).classInUse() })
+	t.Run("a Secret of two classes that lose their last users at once has no finalizer any more (F-66)", func(t *testing.T) { (&world{t, w.client}).twoClasses() })
 	t.Run("a MachineSet protects no class or Secret of another namespace when the operator has not allowed that namespace (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
 }
 
@@ -158,6 +159,25 @@ func (w *world) classInUse() {
 		w.delete(user)
 	}
 	w.eventually("class and Secret are gone", func() bool { return state() == "gone gone " }, state)
+}
+
+// twoClasses lets two classes with one Secret lose their users at once, ten times, because two reconciles must overlap.
+func (w *world) twoClasses() {
+	for round := range 10 {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("shared-", round), Namespace: "default"}}
+		w.create(secret)
+		var users, classes []client.Object
+		for _, name := range []string{"left", "right"} {
+			class := classNamed("default", fmt.Sprintf("%s-%d", name, round))
+			class.SecretRef = &corev1.SecretReference{Name: secret.Name}
+			classes, users = append(classes, class), append(users, setUsing(class.Name, using(class, "")))
+		}
+		w.create(append(classes, users...)...)
+		state := func() string { return w.finalizers(classes[0], classes[1], secret) }
+		w.eventually("classes and Secret have the finalizer", func() bool { return w.held(classes[0]) && w.held(classes[1]) && w.held(secret) }, state)
+		w.delete(users...)
+		w.eventually("nothing has the finalizer", func() bool { return state() == "[] [] [] " }, state)
+	}
 }
 
 // foreignClass makes one set use a class of another namespace, and makes another set use a class of its own namespace that names a
