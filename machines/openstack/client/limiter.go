@@ -192,6 +192,7 @@ func (e *endpointLimiter) release(r *request, how result) {
 	q.inFlight--
 	switch {
 	case how.unsent:
+		e.rate.Return()
 	case how.rest > 0:
 		e.rate.Refused(now, how.rest)
 		for _, q := range e.queues {

@@ -8,6 +8,9 @@ const (
 	// would show how much drover sent, not how much the endpoint accepts.
 	enough = 2
 	recent = 30 * time.Second
+	// slowest is the lowest rate, in requests per second. Refusals lower a learned rate no further, because a slower one could not have been
+	// learned: below it, only the pauses that the endpoint asks for slow drover down.
+	slowest = enough
 	// above is the factor by which drover sends faster than the estimated rate. The endpoint gains tokens during the pause after
 	// a refusal, and the additional requests use these tokens. On average, drover then sends at the endpoint's own rate.
 	above = 1.02
@@ -50,6 +53,16 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 	return turn
 }
 
+// Return gives back the turn of a request that is not sent.
+func (r *Rate) Return() {
+	if r.perSecond == 0 {
+		return
+	}
+	if r.next = r.next.Add(-r.interval(1)); r.next.Before(r.until) {
+		r.next = r.until
+	}
+}
+
 // Ahead returns the time from now until the turn of a request, if the given number of other requests is sent first.
 func (r *Rate) Ahead(now time.Time, others int) time.Duration {
 	if r.perSecond == 0 {
@@ -87,8 +100,9 @@ func (r *Rate) Refused(now time.Time, rest time.Duration) {
 	switch {
 	case !r.since.IsZero() && took <= recent && float64(r.passed) >= enough*took.Seconds():
 		r.perSecond = above * float64(r.passed) / took.Seconds()
-	case r.perSecond > 0:
-		r.perSecond *= 0.9
+	case r.perSecond > 0 && r.passed > 0:
+		// When nothing was answered since the last refusal, the endpoint is not working, and the refusal says nothing about its rate.
+		r.perSecond = max(slowest, 0.9*r.perSecond)
 	}
 	r.since, r.passed = now, 0
 }

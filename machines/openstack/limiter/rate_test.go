@@ -66,6 +66,63 @@ func TestNoRateLimitIsLearnedFromRefusalsAtALowRequestRate(t *testing.T) {
 	}
 }
 
+// learned returns a rate that was learned from 100 answers between two refusals, ten seconds apart.
+func learned() (*Rate, time.Time) {
+	r, now := &Rate{}, noon
+	r.Refused(now, time.Second)
+	for range 100 {
+		r.Passed(now, false)
+	}
+	now = now.Add(10 * time.Second)
+	r.Refused(now, time.Second)
+	return r, now
+}
+
+func TestALearnedRateHasAFloor(t *testing.T) {
+	for answers, what := range map[int]string{0: "without an answer", 1: "with one answer between two refusals"} {
+		t.Run("an hour of refusals "+what+" does not stop the requests after it (F-60)", func(t *testing.T) {
+			r, now := learned()
+			if r.PerSecond() < 10 {
+				t.Fatalf("%v per second are learned", r.PerSecond())
+			}
+			for range 120 {
+				now = now.Add(31 * time.Second)
+				for range answers {
+					r.Passed(now, false)
+				}
+				r.Refused(now, 30*time.Second)
+			}
+			now = now.Add(30 * time.Second)
+			r.Reserve(now)
+			if wait := r.Reserve(now).Sub(now); wait > time.Second || r.PerSecond() < slowest {
+				t.Errorf("%v per second, the second request waits for %v", r.PerSecond(), wait)
+			}
+		})
+	}
+}
+
+func TestATurnThatIsGivenBackDelaysNobody(t *testing.T) {
+	t.Run("after a thousand requests that were not sent, the next one is sent at once (F-60)", func(t *testing.T) {
+		r, now := learned()
+		now = now.Add(time.Minute)
+		for range 1000 {
+			r.Reserve(now)
+			r.Return()
+		}
+		if turn := r.Reserve(now); turn.After(now) {
+			t.Errorf("it waits for %v", turn.Sub(now))
+		}
+	})
+	t.Run("a turn that is given back during a pause does not shorten the pause (F-60)", func(t *testing.T) {
+		r, now := learned()
+		r.Refused(now.Add(2*time.Second), time.Minute)
+		r.Return()
+		if turn := r.Reserve(now.Add(3 * time.Second)); turn.Before(now.Add(62 * time.Second)) {
+			t.Errorf("the turn is %v after the refusal", turn.Sub(now.Add(2*time.Second)))
+		}
+	})
+}
+
 func (b *bucket) takes(now time.Time) bool {
 	b.tokens = min(b.burst, b.tokens+now.Sub(b.last).Seconds()*b.perSecond)
 	b.last = now
