@@ -39,7 +39,7 @@ func TestWhatTheRolesAllow(t *testing.T) {
 		{true, "create secrets", "kube-system", account},
 		{true, "patch secrets", "kube-system", account},
 		{true, "get configmaps:cluster-info", "kube-public", account},
-		{true, "get services:kube-dns", "kube-system", account},
+		{true, "list services", "kube-system", account},
 		{true, "list servicecidrs.networking.k8s.io", "", account},
 		{true, "get services:kubernetes", "default", account},
 		{true, "list endpointslices.discovery.k8s.io", "default", account},

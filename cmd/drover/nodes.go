@@ -35,7 +35,7 @@ type nodeOptions struct {
 
 func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.apiServer, "bootstrap-api-server", o.apiServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
-	f.StringSliceVar(&o.clusterDNS, "cluster-dns", o.clusterDNS, "addresses of the cluster's resolver for pods; empty: those of Service kube-system/kube-dns")
+	f.StringSliceVar(&o.clusterDNS, "cluster-dns", o.clusterDNS, "addresses of the cluster's resolver for pods; empty: those of Service kube-dns in kube-system, else of the only Service there with the labels of a DNS server. Without any, Machines wait")
 	f.StringVar(&o.clusterDomain, "cluster-domain", o.clusterDomain, "domain of the cluster's Services")
 	f.StringSliceVar(&o.serviceCIDRs, "service-cidrs", o.serviceCIDRs, "ranges of Service addresses (10.96.0.0/16), for which no node gets a serving certificate, beside those of the cluster's ServiceCIDR objects. Needed before Kubernetes 1.33, which has none of these")
 	f.BoolVar(&o.providerIDRegion, "provider-id-region", o.providerIDRegion, "the provider ID of a node names its region (openstack://<region>/<id>); of use only until there are nodes, whose form is then taken")

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,22 +22,22 @@ type endpoint struct {
 	ca     []byte
 }
 
-// readEndpoint returns the URL and the CA of the API server: those in the ConfigMap kube-public/cluster-info, or else those of drover's own
+// readEndpoint returns the URL and the CA of the API server, each from the ConfigMap kube-public/cluster-info, or else from drover's own
 // connection. A URL that the operator has configured takes precedence.
 func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoint, error) {
 	e, err := clusterInfo(ctx, reader)
 	if err != nil {
 		return e, err
 	}
-	if e.server == "" || len(e.ca) == 0 {
-		own := rest.CopyConfig(o.Target.GetConfig())
+	own := rest.CopyConfig(o.Target.GetConfig())
+	if e.server == "" && !o.InPod {
+		e.server = own.Host
+	}
+	if len(e.ca) == 0 {
 		if err := rest.LoadTLSFiles(own); err != nil {
-			return e, fmt.Errorf("reading the CA of drover's own connection: %w", err)
+			return e, waiting("the CA of drover's own connection to the API server cannot be read: %v", err)
 		}
-		e = endpoint{server: own.Host, ca: own.CAData}
-		if o.InPod {
-			e.server = ""
-		}
+		e.ca = own.CAData
 	}
 	if o.APIServer != "" {
 		e.server = o.APIServer
@@ -69,7 +71,7 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	}
 	kubeconfig, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
 	if err != nil {
-		return endpoint{}, fmt.Errorf("reading ConfigMap %s, key kubeconfig: %w", key, err)
+		return endpoint{}, waiting("ConfigMap %s, key kubeconfig: %v; correct the ConfigMap, or delete it and start drover with --bootstrap-api-server", key, err)
 	}
 	names := slices.Sorted(maps.Keys(kubeconfig.Clusters))
 	if len(names) == 0 {
@@ -81,15 +83,53 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
 }
 
-// clusterDNS returns the address of the cluster's DNS service; empty when there is no such service.
+// clusterDNS returns the addresses of the resolver for pods: those of Service kube-system/kube-dns, which installers create, or else those of
+// the only Service there with the labels of a DNS server. A [Waiting] error explains why there are none: a node without a resolver would stay
+// without it for its life (F-152).
 func clusterDNS(ctx context.Context, reader client.Reader) ([]string, error) {
-	var s corev1.Service
-	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "kube-dns"}
-	if err := reader.Get(ctx, key, &s); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading Service %s: %w", key, err)
+	var list corev1.ServiceList
+	if err := reader.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem)); err != nil {
+		return nil, fmt.Errorf("listing Services in namespace %s to find the resolver for pods: %w", metav1.NamespaceSystem, err)
 	}
-	return s.Spec.ClusterIPs, nil
+	const orFlag = "or start drover with --cluster-dns"
+	found := map[string][]string{}
+	for i := range list.Items {
+		s := &list.Items[i]
+		addresses := clusterIPs(s)
+		switch {
+		case s.Name == serviceDNS && len(addresses) > 0:
+			return addresses, nil
+		case s.Name == serviceDNS:
+			return nil, waiting("Service %s/%s has no cluster IP, so new nodes have no resolver for their pods; create it with a cluster IP, %s", metav1.NamespaceSystem, serviceDNS, orFlag)
+		case len(addresses) > 0 && servesDNS(s):
+			found[s.Name] = addresses
+		}
+	}
+	names := slices.Sorted(maps.Keys(found))
+	switch len(names) {
+	case 0:
+		return nil, waiting("no Service in namespace %s is known as the resolver for pods; create Service %s or one with the label k8s-app=%s, %s", metav1.NamespaceSystem, serviceDNS, serviceDNS, orFlag)
+	case 1:
+		return found[names[0]], nil
+	}
+	return nil, waiting("several Services in namespace %s have the labels of the resolver for pods: %s; remove the labels from all but one, %s", metav1.NamespaceSystem, strings.Join(names, ", "), orFlag)
+}
+
+// serviceDNS is the name under which installers create the Service of the cluster's DNS server, whatever the server is.
+const serviceDNS = "kube-dns"
+
+// clusterIPs returns the addresses of a Service; empty for a headless Service and one of type ExternalName.
+func clusterIPs(s *corev1.Service) []string {
+	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), func(address string) bool {
+		_, err := netip.ParseAddr(address)
+		return err != nil
+	})
+}
+
+// servesDNS reports whether a Service has the labels of the cluster's DNS server, as installers and CoreDNS's chart set them, and the port
+// of DNS. Services of the server's metrics have other ports. NodeLocal DNSCache has a Service with these labels for its own use.
+func servesDNS(s *corev1.Service) bool {
+	labelled := slices.Contains([]string{"kube-dns", "coredns"}, s.Labels["k8s-app"]) || s.Labels["app.kubernetes.io/name"] == "coredns"
+	port := slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == 53 })
+	return labelled && port && s.Labels["kubernetes.io/name"] != "KubeDNSUpstream"
 }

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -30,7 +31,7 @@ type Options struct {
 	Rand io.Reader
 	// APIServer replaces the URL of the API server that drover would find itself.
 	APIServer string
-	// ClusterDNS replaces the address of Service kube-system/kube-dns.
+	// ClusterDNS replaces the addresses of the cluster's DNS Service (see clusterDNS).
 	ClusterDNS []string
 	// ClusterDomain defaults to cluster.local.
 	ClusterDomain string
@@ -82,6 +83,9 @@ type clusterFacts struct {
 	// prefixes holds the prefixes of the Nodes' provider IDs, each with the number of Nodes.
 	prefixes map[string]int
 	read     time.Time
+	// missing describes what must exist in the cluster before drover can write user data; nil when nothing is missing. Such facts are read again
+	// for each Machine.
+	missing error
 }
 
 // New returns a Source. It reads nothing yet.
@@ -155,6 +159,9 @@ func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, 
 	if err != nil {
 		return nil, err
 	}
+	if facts.missing != nil {
+		return nil, facts.missing
+	}
 	labels, err := s.NodeLabels(ctx, m)
 	if err != nil {
 		return nil, err
@@ -193,38 +200,23 @@ func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	if !facts.read.IsZero() && s.options.Clock.Now().Sub(facts.read) < factsLife {
 		return facts, nil
 	}
-	_, err, _ := s.reading.Do("", func() (any, error) {
+	read, err, _ := s.reading.Do("", func() (any, error) {
 		facts, err := s.readCluster(ctx)
-		if err != nil {
-			return nil, err
+		if err == nil && facts.missing == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.facts = facts
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.facts = facts
-		return nil, nil
+		return facts, err
 	})
-	if err != nil {
-		return clusterFacts{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.facts, nil
+	facts, _ = read.(clusterFacts)
+	return facts, err
 }
 
 func (s *Source) readCluster(ctx context.Context) (clusterFacts, error) {
 	now := s.options.Clock.Now()
 	o := s.options
 	reader := o.Target.GetAPIReader()
-	point, err := readEndpoint(ctx, reader, &o)
-	if err != nil {
-		return clusterFacts{}, err
-	}
-	dns := o.ClusterDNS
-	if len(dns) == 0 {
-		if dns, err = clusterDNS(ctx, reader); err != nil {
-			return clusterFacts{}, err
-		}
-	}
 	version, err := serverVersion(o.Target)
 	if err != nil {
 		return clusterFacts{}, err
@@ -233,7 +225,17 @@ func (s *Source) readCluster(ctx context.Context) (clusterFacts, error) {
 	if err := o.Target.GetClient().List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return clusterFacts{}, fmt.Errorf("listing nodes to see the form of their provider IDs: %w", err)
 	}
-	return clusterFacts{endpoint: point, dns: dns, version: version, prefixes: prefixesOf(nodes.Items, o.ProviderIDs), read: now}, nil
+	facts := clusterFacts{dns: o.ClusterDNS, version: version, prefixes: prefixesOf(nodes.Items, o.ProviderIDs), read: now}
+	facts.endpoint, err = readEndpoint(ctx, reader, &o)
+	if err == nil && len(facts.dns) == 0 {
+		facts.dns, err = clusterDNS(ctx, reader)
+	}
+	var missing *Waiting
+	if errors.As(err, &missing) {
+		facts.missing = missing
+		return facts, nil
+	}
+	return facts, err
 }
 
 // prefixesOf counts the prefixes of the Nodes' provider IDs.

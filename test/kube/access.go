@@ -18,6 +18,7 @@ const (
 	BootstrapGroup = "system:bootstrappers:drover"
 
 	clusterInfo       = "cluster-info"
+	resolver          = "kube-dns"
 	clusterInfoReader = "drover-test:cluster-info-reader"
 )
 
@@ -40,7 +41,29 @@ func (c *Cluster) install(ctx context.Context) error {
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, bootstrapBinding(), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the binding of %s: %w", BootstrapGroup, err)
 	}
+	// The API server creates the namespace kube-system, and the range that has the address of the Service, at some later time.
+	if err := c.await(ctx, apiServer, "take the Service "+resolver, func(ctx context.Context) error {
+		_, err := client.CoreV1().Services(metav1.NamespaceSystem).Create(ctx, clusterDNS(), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}); err != nil {
+		return err
+	}
 	return publish(ctx, client, info)
+}
+
+// clusterDNS returns the Service of the cluster's DNS server, which no pods serve.
+func clusterDNS() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: resolver, Labels: map[string]string{"k8s-app": resolver}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: "10.96.0.10",
+			Selector:  map[string]string{"k8s-app": resolver},
+			Ports:     []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP}},
+		},
+	}
 }
 
 // publish makes cluster-info readable without authentication, as an installer does.
