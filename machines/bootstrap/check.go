@@ -67,16 +67,29 @@ func keysOf(entry string) (keys []string) {
 	return keys
 }
 
-// sshKeys returns all keys of sshPublicKeys, without duplicates.
+// sshKeys returns all keys of sshPublicKeys. Of keys that differ only in white space or in the comment, it returns the first: Ignition
+// refuses a key that is there twice (F-154).
 func (in *Input) sshKeys() (keys []string) {
+	known := map[string]bool{}
 	for _, entry := range in.Provider.SSHPublicKeys {
 		for _, key := range keysOf(entry) {
-			if !slices.Contains(keys, key) {
+			if id := withoutComment(key); !known[id] {
+				known[id] = true
 				keys = append(keys, key)
 			}
 		}
 	}
 	return keys
+}
+
+// withoutComment returns the options, the type and the data of an SSH key, separated by one space each. The data of every key begins
+// with AAAA, because it begins with the length of the type in four bytes.
+func withoutComment(key string) string {
+	fields := strings.Fields(key)
+	if i := slices.IndexFunc(fields, func(f string) bool { return strings.HasPrefix(f, "AAAA") }); i > 0 {
+		fields = fields[:i+1]
+	}
+	return strings.Join(fields, " ")
 }
 
 func atMost63(name string) []string {

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/url"
 	"strings"
 )
@@ -12,10 +13,18 @@ const maxEncoded = 65535
 // Render returns the user data. The same input always results in the same bytes. Errors have the type *[Problem].
 func (in *Input) Render() ([]byte, error) {
 	out, err := in.render()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = fits(in.Name, out)
 	}
-	return out, fits(in.Name, out)
+	var known *Problem
+	if err != nil && !errors.As(err, &known) {
+		// Rendering reads nothing, so an error of a library is the input's too.
+		known = &Problem{Message: err.Error()}
+	}
+	if known != nil {
+		return nil, known
+	}
+	return out, nil
 }
 
 // fits returns an error for user data that Nova would refuse (MC-44, CAPI-29).

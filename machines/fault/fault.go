@@ -92,7 +92,8 @@ const (
 	CodeJoinTimeout   Code = "JoinTimeout"
 	// CodeUnsettled means that it is not known yet whether an earlier call created the resource.
 	CodeUnsettled Code = "Unsettled"
-	// CodeBootstrapPending means that another program has to create the data that the server boots with, and has not done so yet.
+	// CodeBootstrapPending means that the data with which the server boots cannot be made yet: an object that another program or a person
+	// must create is missing, or an API server does not answer.
 	CodeBootstrapPending Code = "BootstrapPending"
 	// CodeWaitingForInitializers and CodePaused mean that annotations of the Machine keep drover from creating its server. Only the
 	// autoscaler receives these codes; a Machine shows them as reasons of its conditions.

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -71,14 +70,13 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 
 // askForUserData changes the forecast of a Machine that would get a server when the Machine's user data cannot be created.
 func (f *Forecaster) askForUserData(ctx context.Context, s *scope.Scope, out *Forecast) {
-	_, err := steps.UserData(ctx, f.bootstrap, s)
-	var waiting *bootstrap.Waiting
-	switch {
-	case err == nil:
-	case errors.As(err, &waiting) && !waiting.Forbidden:
-		out.Step, out.Reason, out.Detail = lifecycle.Wait, string(fault.CodeBootstrapPending), waiting.Message
-	default:
-		out.Step, out.Reason, out.Detail = lifecycle.Fail, string(fault.CodeInvalidSpec), err.Error()
+	_, cause := steps.UserData(ctx, f.bootstrap, s)
+	if cause == nil {
+		return
+	}
+	out.Step, out.Reason, out.Detail = lifecycle.Fail, string(cause.Code), cause.Message
+	if cause.Code == fault.CodeBootstrapPending {
+		out.Step = lifecycle.Wait
 	}
 }
 

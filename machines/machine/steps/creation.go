@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -51,35 +52,40 @@ func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error
 // unknown operating system), the Machine gets no server and shows why. A Machine that must wait for another program gets no
 // server before that program has finished.
 func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, error) {
-	var err error
-	s.UserData, err = UserData(ctx, c.Bootstrap, s)
-	var problem *bootstrap.Problem
-	if errors.As(err, &problem) {
-		c.Retries.Failed(ctx, s, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", problem.Message))
+	var cause *fault.Error
+	s.UserData, cause = UserData(ctx, c.Bootstrap, s)
+	if cause != nil {
+		c.Retries.Failed(ctx, s, cause)
 		return false, nil
-	}
-	var waiting *bootstrap.Waiting
-	if errors.As(err, &waiting) {
-		class, code := fault.Transient, fault.CodeBootstrapPending
-		if waiting.Forbidden {
-			class, code = fault.Auth, fault.CodeReferenceForbidden
-		}
-		c.Retries.Failed(ctx, s, fault.New(class, code, "%s", waiting.Message))
-		return false, nil
-	}
-	if err != nil {
-		return false, err
 	}
 	s.Progress.UserData = true
 	return true, nil
 }
 
-// UserData checks the kubelet's version, and returns the user data of the Machine. Its errors are those of the Source.
-func UserData(ctx context.Context, from *bootstrap.Source, s *scope.Scope) ([]byte, error) {
-	if err := from.Check(ctx, s.Machine); err != nil {
-		return nil, err
+// UserData checks the kubelet's version, and returns the user data of the Machine, or why there is none. Each error has a class, so that the
+// Machine and the autoscaler show it (F-154).
+func UserData(ctx context.Context, from *bootstrap.Source, s *scope.Scope) ([]byte, *fault.Error) {
+	err := from.Check(ctx, s.Machine)
+	if err == nil {
+		var out []byte
+		if out, err = from.UserData(ctx, s.Machine, s.Instance.Config()); err == nil {
+			return out, nil
+		}
 	}
-	return from.UserData(ctx, s.Machine, s.Instance.Config())
+	var problem *bootstrap.Problem
+	var waiting *bootstrap.Waiting
+	switch {
+	case errors.As(err, &problem):
+		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", problem.Message)
+	case errors.As(err, &waiting) && waiting.Forbidden:
+		return nil, fault.New(fault.Auth, fault.CodeReferenceForbidden, "%s", waiting.Message)
+	case errors.As(err, &waiting):
+		return nil, fault.New(fault.Transient, fault.CodeBootstrapPending, "%s", waiting.Message)
+	case apierrors.IsForbidden(err):
+		return nil, fault.New(fault.Auth, fault.CodeForbidden, "%s", fault.Repeated(err.Error()))
+	}
+	// What remains are calls of an API server that failed.
+	return nil, fault.New(fault.Transient, fault.CodeBootstrapPending, "%s", fault.Repeated(err.Error()))
 }
 
 // Prepare creates the resources that must exist before the server, such as its ports.
