@@ -68,7 +68,7 @@ func keysOf(entry string) (keys []string) {
 }
 
 // sshKeys returns all keys of sshPublicKeys. Of keys that differ only in white space or in the comment, it returns the first: Ignition
-// refuses a key that is there twice (F-154).
+// refuses a key that is listed twice (F-154).
 func (in *Input) sshKeys() (keys []string) {
 	known := map[string]bool{}
 	for _, entry := range in.Provider.SSHPublicKeys {

@@ -51,8 +51,11 @@ func DefaultKubeletSettings() KubeletSettings {
 	return KubeletSettings{
 		KubeReserved:   map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"},
 		SystemReserved: map[string]string{"cpu": "200m", "memory": "500Mi", "ephemeral-storage": "1Gi"},
-		EvictionHard:   map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"},
-		MaxPods:        110,
+		// A kubelet whose configuration names one threshold has none of its defaults, so all five of them are here.
+		EvictionHard: map[string]string{
+			"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%",
+		},
+		MaxPods: 110,
 
 		ContainerLogMaxSize:   "100Mi",
 		ExternalCloudProvider: true,
@@ -61,36 +64,37 @@ func DefaultKubeletSettings() KubeletSettings {
 
 // KubeletSettings returns the kubelet settings of a Machine that is created now. own holds the annotations of the Machine, or of its
 // template. They take precedence over the annotations of its MachineDeployment, or of its MachineSet when there is no MachineDeployment.
-// operating-system-manager reads only the annotations of the MachineDeployment and has its own defaults, so for its groups the settings
-// are computed from those annotations and defaults. A value that a kubelet would refuse costs only its setting, as in machine-controller
-// (F-128).
+// An annotation about several resources or thresholds changes those that it names, as in machine-controller (F-157).
+// operating-system-manager reads only the annotations of the MachineDeployment, replaces all defaults of a setting with the annotation's
+// values, and has its own defaults, so for its groups the settings are computed in this way. A value that a kubelet would refuse costs only
+// its setting, as in machine-controller (F-128).
 func (o Owners) KubeletSettings(own map[string]string) KubeletSettings {
 	if ManagedByOSM(o.Deployment) {
-		return defaultsOSM().with(o.Deployment.Annotations).withoutContradictions()
+		return defaultsOSM().with(o.Deployment.Annotations, replaced).withoutContradictions()
 	}
-	merged := map[string]string{}
+	all := map[string]string{}
 	switch {
 	case o.Deployment != nil:
-		maps.Copy(merged, o.Deployment.Annotations)
+		maps.Copy(all, o.Deployment.Annotations)
 	case o.Set != nil:
-		maps.Copy(merged, o.Set.Annotations)
+		maps.Copy(all, o.Set.Annotations)
 	}
-	maps.Copy(merged, own)
-	return DefaultKubeletSettings().with(merged).withoutContradictions()
+	maps.Copy(all, own)
+	return DefaultKubeletSettings().with(all, merged).withoutContradictions()
 }
 
 // IgnoredAnnotations names the kubelet annotations among own whose values a kubelet would refuse, whatever other annotations say.
 func IgnoredAnnotations(own map[string]string) []string {
-	return DefaultKubeletSettings().with(own).Ignored
+	return DefaultKubeletSettings().with(own, merged).Ignored
 }
 
 // defaultsOSM returns the settings of the kubelets that operating-system-manager's profiles configure: 200m CPU, 200 MiB of memory and
-// 1 GiB of disk reserved for the kubelet, and the same for the system. The eviction thresholds and the number of pods are drover's
-// defaults.
+// 1 GiB of disk reserved for the kubelet, and the same for the system; four eviction thresholds. The number of pods is drover's default.
 func defaultsOSM() KubeletSettings {
 	s := DefaultKubeletSettings()
 	s.KubeReserved = map[string]string{"cpu": "200m", "memory": "200Mi", "ephemeral-storage": "1Gi"}
 	s.SystemReserved = maps.Clone(s.KubeReserved)
+	delete(s.EvictionHard, "imagefs.inodesFree")
 	return s
 }
 
@@ -102,8 +106,21 @@ func (s KubeletSettings) ReservesByDefault() bool {
 	})
 }
 
+// combine returns the values of a setting from its default values and those of its annotation.
+type combine func(defaults, given map[string]string) map[string]string
+
+// merged returns the given values, and the default values of what is not given.
+func merged(defaults, given map[string]string) map[string]string {
+	out := maps.Clone(defaults)
+	maps.Copy(out, given)
+	return out
+}
+
+// replaced returns only the given values.
+func replaced(_, given map[string]string) map[string]string { return given }
+
 // with returns the settings with the annotations applied. An empty value means the default, because KubeOne writes an empty EvictionHard.
-func (s KubeletSettings) with(annotations map[string]string) KubeletSettings {
+func (s KubeletSettings) with(annotations map[string]string, several combine) KubeletSettings {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[key]
 		if strings.Trim(value, " ,") == "" {
@@ -112,7 +129,7 @@ func (s KubeletSettings) with(annotations map[string]string) KubeletSettings {
 		var err error
 		was := s
 		if name, ok := strings.CutPrefix(key, annotationKubeletConfig); ok {
-			err = s.set(name, value)
+			err = s.set(name, value, several)
 		} else if gate, ok := strings.CutPrefix(key, annotationFeatureGates); ok {
 			err = s.setGate(gate, value)
 		} else if key == AnnotationExternalCloudProvider {
@@ -174,14 +191,18 @@ func boolean(value string) (bool, error) {
 }
 
 // set parses one setting. It ignores an unknown name, because the annotation may be for a newer release.
-func (s *KubeletSettings) set(name, value string) (err error) {
+func (s *KubeletSettings) set(name, value string, several combine) (err error) {
+	var given map[string]string
 	switch name {
 	case "KubeReserved":
-		s.KubeReserved, err = quantities(value)
+		given, err = quantities(value)
+		s.KubeReserved = several(s.KubeReserved, given)
 	case "SystemReserved":
-		s.SystemReserved, err = quantities(value)
+		given, err = quantities(value)
+		s.SystemReserved = several(s.SystemReserved, given)
 	case "EvictionHard":
-		s.EvictionHard, err = thresholds(value)
+		given, err = thresholds(value)
+		s.EvictionHard = several(s.EvictionHard, given)
 	case "MaxPods":
 		var n *int32
 		if n, err = number(value, 1, math.MaxInt32); err == nil {

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.
 	})
 	t.Run("empty entries of a list are skipped (F-128)", func(t *testing.T) {
 		s := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "KubeReserved": "cpu=100m,,memory=1Gi,"})
-		if diff := cmp.Diff(map[string]string{"cpu": "100m", "memory": "1Gi"}, s.KubeReserved); diff != "" {
+		if diff := cmp.Diff(map[string]string{"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "1Gi"}, s.KubeReserved); diff != "" {
 			t.Errorf("settings:\n%s", diff)
 		}
 	})
@@ -70,6 +71,49 @@ func TestKubeletSettingsComeFromTheAnnotationsOfAMachineAndItsOwners(t *testing.
 			want.FeatureGates, want.Ignored = map[string]bool{"Foo": true}, s.Ignored
 			if diff := cmp.Diff(want, s); diff != "" {
 				t.Errorf("settings:\n%s", diff)
+			}
+		})
+	}
+}
+
+// kubeletThresholds are the eviction thresholds of a kubelet whose configuration names none (DefaultEvictionHard in its source).
+var kubeletThresholds = map[string]string{
+	"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%",
+}
+
+func TestAnAnnotationAboutOneOfSeveralValuesKeepsTheOthers(t *testing.T) {
+	annotations := map[string]string{
+		annotationKubeletConfig + "EvictionHard": "memory.available<500Mi", annotationKubeletConfig + "KubeReserved": "memory=1Gi", annotationKubeletConfig + "SystemReserved": "pid=1000",
+	}
+	managed := deploymentWith("50")
+	managed.Annotations = map[string]string{annotationProfile: "osp-ubuntu"}
+	maps.Copy(managed.Annotations, annotations)
+	for name, tc := range map[string]struct {
+		owners                  Owners
+		own                     map[string]string
+		eviction, kubelet, host map[string]string
+	}{
+		"a kubelet without annotations has all five of a kubelet's own eviction thresholds (F-157)": {
+			Owners{}, nil,
+			kubeletThresholds, map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"}, map[string]string{"cpu": "200m", "memory": "500Mi", "ephemeral-storage": "1Gi"},
+		},
+		"an annotation with one threshold or reservation keeps the other ones (F-157)": {
+			Owners{}, annotations,
+			merged(kubeletThresholds, map[string]string{"memory.available": "500Mi"}), map[string]string{"cpu": "200m", "memory": "1Gi", "ephemeral-storage": "1Gi"}, map[string]string{"cpu": "200m", "memory": "500Mi", "ephemeral-storage": "1Gi", "pid": "1000"},
+		},
+		"an annotation switches a threshold off with 0% (F-157)": {
+			Owners{}, map[string]string{annotationKubeletConfig + "EvictionHard": "nodefs.available<0%"},
+			merged(kubeletThresholds, map[string]string{"nodefs.available": "0%"}), DefaultKubeletSettings().KubeReserved, DefaultKubeletSettings().SystemReserved,
+		},
+		"operating-system-manager replaces all values of an annotation (F-157)": {
+			Owners{Deployment: managed}, nil,
+			map[string]string{"memory.available": "500Mi"}, map[string]string{"memory": "1Gi"}, map[string]string{"pid": "1000"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tc.owners.KubeletSettings(tc.own)
+			if diff := cmp.Diff([]map[string]string{tc.eviction, tc.kubelet, tc.host}, []map[string]string{s.EvictionHard, s.KubeReserved, s.SystemReserved}); diff != "" || len(s.Ignored) > 0 {
+				t.Errorf("ignored %q, settings:\n%s", s.Ignored, diff)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ func TestKubeletAnnotationsChangeTheNodeTemplate(t *testing.T) {
 			map[string]string{kubeletConfig + "MaxPods": "50", kubeletConfig + "KubeReserved": "cpu=500m,memory=1Gi"}, nil,
 			// The flavor has 4096 MiB of memory: the kernel uses 122.88 MiB, 1024 MiB are reserved for the kubelet, 500 MiB for
 			// the system, and 100 MiB are the eviction threshold.
-			"cpu=1300m ephemeral-storage=44Gi memory=2463230853 pods=50",
+			"cpu=1300m ephemeral-storage=43Gi memory=2463230853 pods=50",
 		},
 		"annotations of the Machine template take precedence over those of the deployment (F-36)": {
 			map[string]string{kubeletConfig + "MaxPods": "50"}, map[string]string{kubeletConfig + "MaxPods": "70"},

@@ -65,7 +65,7 @@ func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
-			name: "the kubelet annotations of the Machine template replace the default reservations, eviction thresholds and maximum number of pods",
+			name: "the kubelet annotations of the Machine template change the reservations, eviction thresholds and maximum number of pods that they name (F-157)",
 			annotations: map[string]string{
 				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
 				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",
@@ -73,7 +73,7 @@ func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 				"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods":        "50",
 			},
 			capacity:    "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=50",
-			allocatable: "cpu=1500m ephemeral-storage=50Gi memory=2340757177 pods=50",
+			allocatable: "cpu=1300m ephemeral-storage=43Gi memory=2340757177 pods=50",
 		},
 		{
 			name: "resources are 0 on a server that is smaller than its reservations",

@@ -84,7 +84,7 @@ func UserData(ctx context.Context, from *bootstrap.Source, s *scope.Scope) ([]by
 	case apierrors.IsForbidden(err):
 		return nil, fault.New(fault.Auth, fault.CodeForbidden, "%s", fault.Repeated(err.Error()))
 	}
-	// What remains are calls of an API server that failed.
+	// Every other error is that of a call to an API server.
 	return nil, fault.New(fault.Transient, fault.CodeBootstrapPending, "%s", fault.Repeated(err.Error()))
 }
 
