@@ -204,6 +204,9 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 	if err != nil {
 		return nil, err
 	}
+	for system, err := range site.TooLargeFor() {
+		ctrl.Log.Error(err, "A Machine of this operating system gets no server, unless its user data is not drover's", "operatingSystem", system)
+	}
 	now := clock.RealClock{}
 	source := bootstrap.New(bootstrap.Options{
 		Control: w.controllers, Target: w.target, Clock: now, Rand: rand.Reader,

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -19,7 +18,6 @@ func TestRenderingUserDataRefusesInvalidInput(t *testing.T) {
 		says   string
 	}{
 		{"an unknown operating system", func(in *Input) { in.Provider.OperatingSystem = "windows" }, `operatingSystem "windows" is not supported: use ubuntu or flatcar`},
-		{"an overwriteCloudConfig that is too long for Nova's user data (MC-44, CAPI-29)", func(in *Input) { in.Provider.OverwriteCloudConfig = ptr.To(strings.Repeat("x", 49150)) }, "65536 bytes in base64 form and may have at most 65535"},
 		{"an unsupported provisioningUtility of Flatcar", func(in *Input) {
 			in.Provider.OperatingSystem, in.Provider.OperatingSystemSpec.Raw = "flatcar", []byte(`{"provisioningUtility": "butane"}`)
 		}, `provisioningUtility "butane" is not supported: use ignition`},

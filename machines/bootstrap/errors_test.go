@@ -10,12 +10,12 @@ import (
 
 func TestEveryErrorOfRenderingIsAProblem(t *testing.T) {
 	for name, spoil := range map[string]func(*Input){
-		"a mirror without a URL":                      func(in *Input) { in.Site.RegistryMirrors = []string{"quay.io="} },
-		"a CA bundle without certificates":            func(in *Input) { in.Site.CABundle = []byte("hello") },
-		"an operating system that drover lacks":       func(in *Input) { in.Provider.OperatingSystem = "rhel" },
-		"a specification that is a list":              func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte("[]") },
-		"a name that cannot be a node's":              func(in *Input) { in.Name = "a b" },
-		"user data of another author that is too big": func(in *Input) { in.Provider.OverwriteCloudConfig = new(strings.Repeat("x", maxEncoded)) },
+		"a mirror without a URL":                func(in *Input) { in.Site.RegistryMirrors = []string{"quay.io="} },
+		"a CA bundle without certificates":      func(in *Input) { in.Site.CABundle = []byte("hello") },
+		"an operating system that drover lacks": func(in *Input) { in.Provider.OperatingSystem = "rhel" },
+		"a specification that is a list":        func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte("[]") },
+		"a name that cannot be a node's":        func(in *Input) { in.Name = "a b" },
+		"more SSH keys than fit":                func(in *Input) { in.Provider.SSHPublicKeys = noisyKeys(150) },
 	} {
 		for _, system := range []string{"ubuntu", "flatcar"} {
 			t.Run("the user data of "+system+" with "+name+" is refused with a Problem (F-154)", func(t *testing.T) {

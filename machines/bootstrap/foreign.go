@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -18,6 +19,8 @@ type text struct {
 	content string
 	managed bool
 	found   bool
+	// from names the source in error messages.
+	from string
 }
 
 // foreign returns user data that drover did not write: operating-system-manager's when that program manages the deployment, else
@@ -25,13 +28,13 @@ type text struct {
 func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (text, error) {
 	if ManagedByOSM(owners.Deployment) {
 		content, err := s.managed(ctx, owners)
-		return text{content: content, managed: true, found: true}, err
+		return text{content: content, managed: true, found: true, from: "the user data of operating-system-manager"}, err
 	}
 	if own := config.OverwriteCloudConfig; own != nil && *own != "" {
-		return text{content: *own, found: true}, nil
+		return text{content: *own, found: true, from: "overwriteCloudConfig"}, nil
 	}
 	content, err := s.ofClass(ctx, m)
-	return text{content: content, found: content != ""}, err
+	return text{content: content, found: content != "", from: "the user data in the Secret of the MachineClass"}, err
 }
 
 // managed reads the user data that operating-system-manager created for the revision of the Machine's set. While that user data is missing,
@@ -150,6 +153,18 @@ func (s *Source) foreignUserData(ctx context.Context, m *v1alpha1.Machine, t tex
 			return nil, err
 		}
 	}
-	out := []byte(fill(t.content, m.ServerName(), token))
-	return out, fits(m.ServerName(), out)
+	return t.filled(m.ServerName(), token)
+}
+
+// filled returns the text with the Machine's name and token in it. A text that is too large is compressed, unless it is for Ignition, which
+// does not decompress user data.
+func (t text) filled(name string, token Token) ([]byte, error) {
+	out := []byte(fill(t.content, name, token))
+	if encodedLen(out) > maxEncoded && !bytes.HasPrefix(bytes.TrimSpace(out), []byte("{")) && !isCompressed(out) {
+		out = compressed(out)
+	}
+	if n := encodedLen(out); n > maxEncoded {
+		return nil, problem("%s has %d bytes in base64 form, and may have at most %d: shorten it", t.from, n, maxEncoded)
+	}
+	return out, nil
 }

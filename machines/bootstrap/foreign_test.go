@@ -14,11 +14,9 @@ import (
 )
 
 func TestUserDataEqualsTheFieldOverwriteCloudConfigWhenThatHasNoVariablesToReplace(t *testing.T) {
-	for _, text := range hostile[1:] {
-		in := input("ubuntu", "{}")
-		in.Provider.OverwriteCloudConfig = ptr.To(text)
-		if got, err := in.Render(); err != nil || string(got) != text {
-			t.Errorf("%q became %q, error %v", text, got, err)
+	for _, content := range hostile[1:] {
+		if got, err := (text{content: content}).filled("nodes-abc-12345", Token{}); err != nil || string(got) != content {
+			t.Errorf("%q became %q, error %v", content, got, err)
 		}
 	}
 }
@@ -117,7 +115,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 		{"a Secret that does not exist is an error", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
 		{"a class in another namespace is refused when the operator has not allowed that namespace (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: refers to an object in namespace other", 0},
 		{"a class in another namespace is read when the operator has allowed that namespace (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
-		{"user data that is too long for Nova is refused", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
+		{"user data that is too long for Nova is refused", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": string(noise(49150))})}, "", "fails: the user data in the Secret of the MachineClass has 65584 bytes in base64 form", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, m := family()
@@ -125,7 +123,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 			m.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "small", Namespace: tt.in}}}
 			s, c := newSource(t, func(o *Options) { o.AllowedNamespaces = []string{"allowed"} }, append(tt.objects, m)...)
 			got, err := s.UserData(t.Context(), m, &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu", OverwriteCloudConfig: &tt.own})
-			text := anyToken.ReplaceAllString(string(got), "TOKEN")
+			text := anyToken.ReplaceAllString(readable(got)[0], "TOKEN")
 			if part, fails := strings.CutPrefix(tt.want, "fails: "); fails {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("got %q, error %v", got, err)
@@ -141,10 +139,9 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 }
 
 func TestVariablesInAnOverwriteCloudConfigAreReplaced(t *testing.T) {
-	in := input("ubuntu", "{}")
-	in.Provider.OverwriteCloudConfig = ptr.To("#!/bin/sh\na <<MACHINE_NAME>> <MACHINE_NAME> <<BOOTSTRAP_TOKEN>> %3CMACHINE_NAME%3E")
+	own := text{content: "#!/bin/sh\na <<MACHINE_NAME>> <MACHINE_NAME> <<BOOTSTRAP_TOKEN>> %3CMACHINE_NAME%3E"}
 	t.Run("MACHINE_NAME, also percent-encoded, and BOOTSTRAP_TOKEN are replaced by the Machine's values (MC-46)", func(t *testing.T) {
-		got, err := in.Render()
+		got, err := own.filled("nodes-abc-12345", Token{ID: "abcdef", Secret: "0123456789abcdef"})
 		want := "#!/bin/sh\na nodes-abc-12345 nodes-abc-12345 abcdef.0123456789abcdef nodes-abc-12345"
 		if err != nil || string(got) != want {
 			t.Errorf("got %q, error %v", got, err)

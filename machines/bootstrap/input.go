@@ -10,7 +10,7 @@ import (
 type Input struct {
 	// Name is the name of the server, the host and the Node.
 	Name string
-	// Provider is the Machine's provider config: operating system, SSH keys, overwriteCloudConfig.
+	// Provider is the Machine's provider config: operating system, SSH keys, network.
 	Provider *v1alpha1.ProviderConfig
 	// KubeletVersion is spec.versions.kubelet, with or without a leading v.
 	KubeletVersion string

@@ -131,23 +131,31 @@ func secretsIn(userData []byte) []string {
 	return slices.Compact(out)
 }
 
+// nested is how deep data URLs in user data are read. Ignition documents contain documents, which contain files.
+const nested = 3
+
 // readable returns user data as text, decompressed if necessary, and the content of the data URLs in it.
-func readable(userData []byte) []string {
-	if bytes.HasPrefix(userData, []byte{0x1f, 0x8b}) {
+func readable(userData []byte) []string { return readableTo(nested, userData) }
+
+func readableTo(depth int, userData []byte) []string {
+	if isCompressed(userData) {
 		if r, err := gzip.NewReader(bytes.NewReader(userData)); err == nil {
 			// When the compressed user data is damaged, the part before the damage is still useful.
 			userData, _ = io.ReadAll(io.LimitReader(r, 1<<22))
 		}
 	}
 	out := []string{string(userData)}
+	if depth == 0 {
+		return out
+	}
 	for _, u := range dataURL.FindAllString(string(userData), -1) {
 		head, content, _ := strings.Cut(u, ",")
 		if strings.HasSuffix(head, ";base64") {
 			if raw, err := base64.StdEncoding.DecodeString(content); err == nil {
-				out = append(out, string(raw))
+				out = append(out, readableTo(depth-1, raw)...)
 			}
 		} else if raw, err := url.PathUnescape(content); err == nil {
-			out = append(out, raw)
+			out = append(out, readableTo(depth-1, []byte(raw))...)
 		}
 	}
 	return out

@@ -26,20 +26,26 @@ func TestRedactRemovesSecretsFromAWholeConsoleOutput(t *testing.T) {
 }
 
 func TestRedactRemovesOnlySecretsFromConsoleOutput(t *testing.T) {
-	foreign := input("ubuntu", "{}")
-	foreign.Provider.OverwriteCloudConfig = ptr.To("#cloud-config\npassword: 'hunter2secret'\nwrite_files:\n- content: |\n    -----BEGIN PRIVATE KEY-----\n    MC4CAQAwBQYDK2VwBCIEIHxy\n    -----END PRIVATE KEY-----\n    API_KEY=k3yk3yk3y\n")
+	rendered := func(in *Input) []byte {
+		out, err := in.Render()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	foreign := []byte("#cloud-config\npassword: 'hunter2secret'\nwrite_files:\n- content: |\n    -----BEGIN PRIVATE KEY-----\n    MC4CAQAwBQYDK2VwBCIEIHxy\n    -----END PRIVATE KEY-----\n    API_KEY=k3yk3yk3y\n")
 	for _, tt := range []struct {
 		name    string
-		in      *Input
+		data    []byte
 		printed string
 		secret  string
 		keeps   string
 	}{
-		{"the bootstrap token", input("ubuntu", "{}"), "kubelet: token abcdef.0123456789abcdef refused", "0123456789abcdef", "kubelet: token"},
-		{"the secret half of the token when it is printed without the ID", input("ubuntu", "{}"), "got 0123456789abcdef here", "0123456789abcdef", "got "},
-		{"the token when the user data is an Ignition document", input("flatcar", "{}"), "got 0123456789abcdef here", "0123456789abcdef", " here"},
-		{"the token when it is printed in base64 form", input("ubuntu", "{}"), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
-		{"a proxy's password", siteInput("flatcar"), "curl: (5) pa55word", "pa55word", "curl: (5)"},
+		{"the bootstrap token", rendered(input("ubuntu", "{}")), "kubelet: token abcdef.0123456789abcdef refused", "0123456789abcdef", "kubelet: token"},
+		{"the secret half of the token when it is printed without the ID", rendered(input("ubuntu", "{}")), "got 0123456789abcdef here", "0123456789abcdef", "got "},
+		{"the token when the user data is an Ignition document", rendered(input("flatcar", "{}")), "got 0123456789abcdef here", "0123456789abcdef", " here"},
+		{"the token when it is printed in base64 form", rendered(input("ubuntu", "{}")), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
+		{"a proxy's password", rendered(siteInput("flatcar")), "curl: (5) pa55word", "pa55word", "curl: (5)"},
 		{"a password that comes from an overwriteCloudConfig", foreign, "login: hunter2secret", "hunter2secret", "login:"},
 		{"a line of a private key that is in the user data", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
 		{"an API key that is in the user data", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
@@ -55,14 +61,7 @@ func TestRedactRemovesOnlySecretsFromConsoleOutput(t *testing.T) {
 		{"the value of an environment variable whose name contains PASSWORD", nil, "OS_PASSWORD=swordfish done", "swordfish", " done"},
 	} {
 		t.Run("removes "+tt.name, func(t *testing.T) {
-			var userData []byte
-			if tt.in != nil {
-				var err error
-				if userData, err = tt.in.Render(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got := Redact(userData, tt.printed)
+			got := Redact(tt.data, tt.printed)
 			if strings.Contains(got, tt.secret) || !strings.Contains(got, Redacted) || !strings.Contains(got, tt.keeps) {
 				t.Errorf("Redact() = %q", got)
 			}

@@ -44,7 +44,7 @@ var (
 	hostName    = regexp.MustCompile(`^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]{1,5})?$`)
 )
 
-// Check returns an error that lists every invalid setting.
+// Check returns an error that lists every invalid setting, or that names the largest one of settings that are too large together.
 func (s *Site) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -71,7 +71,10 @@ func (s *Site) Check() error {
 	if _, err := s.certificates(); err != nil {
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.checkSize()
 }
 
 // checkPackages returns an error that names the first package with an invalid name.

@@ -1,20 +1,18 @@
 package bootstrap
 
 import (
-	"encoding/base64"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 )
 
-// maxEncoded is the maximum length of user data in base64 form (Nova's limit).
-const maxEncoded = 65535
-
-// Render returns the user data. The same input always results in the same bytes. Errors have the type *[Problem].
+// Render returns the user data, compressed when it is large. The same input always results in the same bytes. Errors have the type
+// *[Problem].
 func (in *Input) Render() ([]byte, error) {
-	out, err := in.render()
+	out, err := in.small()
 	if err == nil {
-		err = fits(in.Name, out)
+		err = in.fits(out, maxEncoded)
 	}
 	var known *Problem
 	if err != nil && !errors.As(err, &known) {
@@ -27,32 +25,23 @@ func (in *Input) Render() ([]byte, error) {
 	return out, nil
 }
 
-// fits returns an error for user data that Nova would refuse (MC-44, CAPI-29).
-func fits(name string, userData []byte) error {
-	if n := base64.StdEncoding.EncodedLen(len(userData)); n > maxEncoded {
-		return problem("the user data of %s has %d bytes in base64 form and may have at most %d: shorten overwriteCloudConfig, sshPublicKeys or other settings of yours", name, n, maxEncoded)
-	}
-	return nil
-}
+// systems are the operating systems for which drover writes user data.
+var systems = []string{"ubuntu", "flatcar"}
 
-func (in *Input) render() ([]byte, error) {
-	if text := in.Provider.OverwriteCloudConfig; text != nil && *text != "" {
-		return []byte(in.fill(*text)), nil
-	}
-	var write func(*document) ([]byte, error)
-	switch in.Provider.OperatingSystem {
-	case "ubuntu":
-		write = in.cloudConfig
-	case "flatcar":
-		write = in.ignition
-	default:
-		return nil, problem("operatingSystem %q is not supported: use ubuntu or flatcar", in.Provider.OperatingSystem)
+// render returns the document, with the files of an Ignition document in the given form.
+func (in *Input) render(files contents) ([]byte, error) {
+	system := in.Provider.OperatingSystem
+	if !slices.Contains(systems, system) {
+		return nil, problem("operatingSystem %q is not supported: use ubuntu or flatcar", system)
 	}
 	doc, err := in.document()
 	if err != nil {
 		return nil, err
 	}
-	return write(doc)
+	if system == "flatcar" {
+		return in.ignition(doc, files)
+	}
+	return in.cloudConfig(doc)
 }
 
 // Placeholders in user data that drover did not write: two of Gardener, and those of machine-controller. drover also replaces each
@@ -67,9 +56,6 @@ const (
 func wantsToken(text string) bool {
 	return strings.Contains(text, placeToken) || strings.Contains(text, url.QueryEscape(placeToken))
 }
-
-// fill replaces the placeholders for the Machine's name and token in user data that drover did not write.
-func (in *Input) fill(text string) string { return fill(text, in.Name, in.Token) }
 
 // fill replaces the placeholders in a text. At each position at most one placeholder matches, because none is the beginning of
 // another one.

@@ -70,7 +70,11 @@ func TestRenderedUserDataIsCompleteAndEqualsTheGoldenFiles(t *testing.T) {
 			}
 			return input(system, spec)
 		}
-		got, err := input(tt.system, tt.spec).Render()
+		got, err := input(tt.system, tt.spec).render(plainContents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := input(tt.system, tt.spec).Render()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,11 +94,11 @@ func TestRenderedUserDataIsCompleteAndEqualsTheGoldenFiles(t *testing.T) {
 		})
 		t.Run("the user data for "+tt.of+" is the same when it is rendered again", func(t *testing.T) {
 			again, err := input(tt.system, tt.spec).Render()
-			if err != nil || !bytes.Equal(got, again) {
+			if err != nil || !bytes.Equal(sent, again) {
 				t.Errorf("the second rendering differs (error %v)", err)
 			}
 		})
-		t.Run("the user data for "+tt.of+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
+		t.Run("the user data for "+tt.of+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, sent) })
 	}
 }
 

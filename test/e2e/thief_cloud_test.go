@@ -120,7 +120,7 @@ func addressOfAnother(w *world, a attempt) error {
 		}
 		return "a server in the attacker's cloud", nil
 	})
-	token := string(joinToken.Find(server.UserData))
+	token := w.joinTokenOf(server.UserData)
 	as, err := client.New(w.s.Cluster.ConfigForToken(token), client.Options{Scheme: sandbox.Scheme()})
 	w.must(err)
 	w.must(w.request(as, name+"-first", identity(name)))

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/kubelet"
 	"github.com/drover-project/drover/test/sandbox"
 )
 
@@ -157,6 +158,18 @@ func nodeAttempts() []attempt {
 // joinToken matches a bootstrap token in user data.
 var joinToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 
+// joinTokenOf returns the bootstrap token in user data.
+func (w *world) joinTokenOf(userData []byte) string {
+	w.Helper()
+	document, err := kubelet.Decompress(userData)
+	w.must(err)
+	token := string(joinToken.Find(document))
+	if token == "" {
+		w.Fatal("the user data has no bootstrap token")
+	}
+	return token
+}
+
 // certificateAttempts returns the attacks by which a kubelet tries to get a certificate.
 func certificateAttempts() []attempt {
 	asks := func(what func(*world) wanted) func(*world, attempt) error {
@@ -177,7 +190,7 @@ func certificateAttempts() []attempt {
 		{by: aKubelet, to: "ask for another first certificate with the bootstrap token on its disk", finding: "F-2", stop: product,
 			try: func(w *world, a attempt) error {
 				server, _ := w.s.Cloud.Server(serverOf(w.own))
-				as, err := client.New(w.s.Cluster.ConfigForToken(string(joinToken.Find(server.UserData))), client.Options{Scheme: sandbox.Scheme()})
+				as, err := client.New(w.s.Cluster.ConfigForToken(w.joinTokenOf(server.UserData)), client.Options{Scheme: sandbox.Scheme()})
 				if err != nil {
 					return err
 				}

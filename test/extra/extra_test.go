@@ -127,7 +127,11 @@ func TestOtherProgramsAcceptTheUserData(t *testing.T) {
 			if in.Provider.OperatingSystem == "ubuntu" {
 				t.Run("cloud-init schema accepts the user data", func(t *testing.T) {
 					file := filepath.Join(t.TempDir(), "user-data")
-					write(t, file, string(userData), 0o600)
+					document, err := kubelet.Decompress(userData)
+					if err != nil {
+						t.Fatal(err)
+					}
+					write(t, file, string(document), 0o600)
 					run(t, "cloud-init", "schema", "--config-file", file)
 				})
 			}

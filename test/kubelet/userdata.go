@@ -25,7 +25,7 @@ type Boot struct {
 
 // ParseUserData parses a cloud-config or an Ignition document, compressed or not.
 func ParseUserData(raw []byte) (*Boot, error) {
-	plain, err := gunzip(raw)
+	plain, err := Decompress(raw)
 	if err != nil {
 		return nil, fmt.Errorf("unpacking user data: %w", err)
 	}
@@ -42,8 +42,8 @@ func ParseUserData(raw []byte) (*Boot, error) {
 	return nil, fmt.Errorf("reading user data: it begins with %q; expected #cloud-config or an Ignition document", line)
 }
 
-// gunzip decompresses data that begins with gzip's magic number, and returns other data unchanged.
-func gunzip(raw []byte) ([]byte, error) {
+// Decompress decompresses data that begins with gzip's magic number, and returns other data unchanged.
+func Decompress(raw []byte) ([]byte, error) {
 	if !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
 		return raw, nil
 	}
@@ -115,7 +115,7 @@ func decodeContent(content, encoding string) (string, error) {
 		return "", err
 	}
 	if strings.HasPrefix(encoding, "gz") {
-		raw, err = gunzip(raw)
+		raw, err = Decompress(raw)
 	}
 	return string(raw), err
 }
@@ -126,15 +126,33 @@ const hostnameFile = "/etc/hostname"
 // unitFolder is the directory to which Ignition writes the units of a document.
 const unitFolder = "/etc/systemd/system/"
 
+// ignitionResource is a file that an Ignition document contains as a data URL.
+type ignitionResource struct {
+	Source      string `json:"source"`
+	Compression string `json:"compression"`
+}
+
+// content returns the decoded content. Like Ignition, it decompresses only what the document describes as compressed.
+func (r ignitionResource) content() ([]byte, error) {
+	source, err := dataurl.DecodeString(r.Source)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Compression {
+	case "":
+		return source.Data, nil
+	case "gzip":
+		return Decompress(source.Data)
+	}
+	return nil, fmt.Errorf("unknown compression %q", r.Compression)
+}
+
 func parseIgnition(text []byte) (*Boot, error) {
 	var doc struct {
 		Storage struct {
 			Files []struct {
-				Path     string `json:"path"`
-				Contents struct {
-					Source      string `json:"source"`
-					Compression string `json:"compression"`
-				} `json:"contents"`
+				Path     string           `json:"path"`
+				Contents ignitionResource `json:"contents"`
 			} `json:"files"`
 		} `json:"storage"`
 		Systemd struct {
@@ -150,11 +168,7 @@ func parseIgnition(text []byte) (*Boot, error) {
 	}
 	boot := &Boot{Files: map[string]string{}}
 	for _, f := range doc.Storage.Files {
-		source, err := dataurl.DecodeString(f.Contents.Source)
-		if err != nil {
-			return nil, fmt.Errorf("reading Ignition document: file %s: %w", f.Path, err)
-		}
-		content, err := gunzip(source.Data)
+		content, err := f.Contents.content()
 		if err != nil {
 			return nil, fmt.Errorf("reading Ignition document: file %s: %w", f.Path, err)
 		}

@@ -1,0 +1,163 @@
+package bootstrap
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	types "github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/vincent-petithory/dataurl"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+const (
+	// maxEncoded is the maximum length of user data in base64 form (Nova's limit).
+	maxEncoded = 65535
+	// maxPlain is the length in base64 form above which drover compresses its own user data.
+	maxPlain = maxEncoded / 3
+	// ownPart is how much of maxEncoded the settings that are the same for all nodes must leave for those of a Machine: SSH keys, labels, taints
+	// and annotations.
+	ownPart = 8192
+)
+
+func encodedLen(userData []byte) int { return base64.StdEncoding.EncodedLen(len(userData)) }
+
+// writers holds gzip writers, because a new one needs a megabyte.
+var writers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+// compressed returns data in gzip form. The same data always results in the same bytes.
+func compressed(data []byte) []byte {
+	w, _ := writers.Get().(*gzip.Writer)
+	defer writers.Put(w)
+	var out bytes.Buffer
+	w.Reset(&out)
+	_, _ = w.Write(data) // a bytes.Buffer returns no error
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// isCompressed reports whether data begins as gzip's do.
+func isCompressed(data []byte) bool { return bytes.HasPrefix(data, []byte{0x1f, 0x8b}) }
+
+// contents is a form in which an Ignition document contains a file.
+type contents func(file string) types.Resource
+
+// plainContents returns a file as readable text.
+func plainContents(file string) types.Resource {
+	return types.Resource{Source: ptr.To(dataurl.EncodeBytes([]byte(file)))}
+}
+
+// smallContents returns a file in the shorter form: as text, or compressed.
+func smallContents(file string) types.Resource {
+	plain := plainContents(file)
+	small := "data:;base64," + base64.StdEncoding.EncodeToString(compressed([]byte(file)))
+	if len(small) < len(*plain.Source) {
+		return types.Resource{Source: &small, Compression: ptr.To("gzip")}
+	}
+	return plain
+}
+
+// part is a setting, and how many bytes of user data it takes.
+type part struct {
+	name string
+	size int
+}
+
+// largest returns the largest of the settings that a person can shorten.
+func (in *Input) largest() part {
+	sum := func(texts ...string) (n int) {
+		for _, text := range texts {
+			n += len(text)
+		}
+		return n
+	}
+	labels := 0
+	for key, value := range in.Labels {
+		labels += sum(key, value)
+	}
+	taints := 0
+	for _, t := range in.Taints {
+		taints += len(t.ToString())
+	}
+	s := &in.Site
+	return slices.MaxFunc([]part{
+		{"the certificates of --node-ca-bundle", len(s.CABundle)},
+		{"the list of --node-registry-mirrors", sum(s.RegistryMirrors...)},
+		{"the list of --node-insecure-registries", sum(s.InsecureRegistries...)},
+		{"the value of --node-no-proxy", len(s.NoProxy)},
+		{"the value of --node-http-proxy", len(s.HTTPProxy)},
+		{"the list of --node-packages", sum(s.Packages...)},
+		{"the list of sshPublicKeys", sum(in.sshKeys()...)},
+		{"the CA of the API server", len(in.CA)},
+		{"the labels of the Node", labels},
+		{"the taints of the Node", taints},
+	}, func(a, b part) int { return cmp.Compare(a.size, b.size) })
+}
+
+// small returns the document, compressed when it is large. cloud-init decompresses all user data. Ignition decompresses only the files
+// in its document.
+func (in *Input) small() ([]byte, error) {
+	out, err := in.render(plainContents)
+	if err == nil && encodedLen(out) > maxPlain {
+		if in.Provider.OperatingSystem != "flatcar" {
+			return compressed(out), nil
+		}
+		out, err = in.render(smallContents)
+	}
+	if err == nil && in.Provider.OperatingSystem == "flatcar" {
+		err = checkIgnition(out)
+	}
+	return out, err
+}
+
+// fits returns an error for user data that has more than the given bytes in base64 form, which names the largest setting in it.
+func (in *Input) fits(userData []byte, most int) error {
+	if n := encodedLen(userData); n > most {
+		p := in.largest()
+		return problem("the user data has %d bytes in compressed base64 form, and may have at most %d; the largest part that can be shortened is %s with %d bytes",
+			n, most, p.name, p.size)
+	}
+	return nil
+}
+
+// TooLargeFor returns the operating systems whose user data has too little room for the settings of a Machine beside those for all nodes,
+// each with an error that names the largest setting (F-156).
+func (s *Site) TooLargeFor() map[string]error {
+	out := map[string]error{}
+	for _, system := range systems {
+		in := &Input{
+			Name: strings.Repeat("n", 63), Provider: &v1alpha1.ProviderConfig{OperatingSystem: system}, KubeletVersion: "1.99.99", Kubelet: DefaultKubeletSettings(),
+			Server: "https://kubernetes.example:6443", ClusterDomain: "cluster.local", Site: *s,
+		}
+		document, err := in.small()
+		if err == nil {
+			err = in.fits(document, maxEncoded-ownPart)
+		}
+		if err != nil {
+			out[system] = fmt.Errorf("the settings for all nodes are too large for servers with %s: %w", system, err)
+		}
+	}
+	return out
+}
+
+// checkSize returns an error when the settings are too large for every operating system.
+func (s *Site) checkSize() error {
+	tooLarge := s.TooLargeFor()
+	if len(tooLarge) < len(systems) {
+		return nil
+	}
+	var errs []error
+	for _, system := range systems {
+		errs = append(errs, tooLarge[system])
+	}
+	return errors.Join(errs...)
+}
