@@ -29,6 +29,8 @@ type nodeOptions struct {
 	pauseImage         string
 	caBundle           string
 	containerdVersion  string
+	runcVersion        string
+	cniPluginsVersion  string
 	packages           []string
 	featureGates       map[string]string
 }
@@ -45,7 +47,9 @@ func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.insecureRegistries, "node-insecure-registries", o.insecureRegistries, "registries (host:port) whose certificates the nodes do not check")
 	f.StringVar(&o.pauseImage, "node-pause-image", o.pauseImage, "image of a pod's sandbox; empty: the container runtime's own")
 	f.StringVar(&o.caBundle, "node-ca-bundle", o.caBundle, "certificates that the nodes' systems trust (PEM file, read at start)")
-	f.StringVar(&o.containerdVersion, "node-containerd-version", o.containerdVersion, "containerd for images that have none; empty: the release that drover was tested with")
+	f.StringVar(&o.containerdVersion, "node-containerd-version", o.containerdVersion, "containerd for images that have none; empty: "+bootstrap.DefaultContainerd)
+	f.StringVar(&o.runcVersion, "node-runc-version", o.runcVersion, "runc for images that have none; empty: "+bootstrap.DefaultRunc)
+	f.StringVar(&o.cniPluginsVersion, "node-cni-plugins-version", o.cniPluginsVersion, "CNI plugins for images that have none; empty: "+bootstrap.DefaultCNIPlugins)
 	f.StringSliceVar(&o.packages, "node-packages", o.packages, "Debian packages that Ubuntu nodes install where they are missing, beside the kubelet: a node joins without waiting for them")
 	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
 }
@@ -89,7 +93,8 @@ func (o *nodeOptions) network(apiServer string) csr.Network {
 func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
 	s := bootstrap.Site{
 		HTTPProxy: o.httpProxy, NoProxy: o.noProxy, RegistryMirrors: o.registryMirrors, InsecureRegistries: o.insecureRegistries,
-		PauseImage: o.pauseImage, ContainerdVersion: o.containerdVersion, CABundle: caBundle, Packages: o.packages, FeatureGates: map[string]bool{},
+		PauseImage: o.pauseImage, CABundle: caBundle, Packages: o.packages, FeatureGates: map[string]bool{},
+		ContainerdVersion: o.containerdVersion, RuncVersion: o.runcVersion, CNIPluginsVersion: o.cniPluginsVersion,
 	}
 	for gate, value := range o.featureGates {
 		on, err := strconv.ParseBool(value)

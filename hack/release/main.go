@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -14,7 +15,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: release VERSION, as in 0.1.0")
 		os.Exit(2)
 	}
-	commands, problems := release(".", os.Args[1])
+	commands, problems := release(".", os.Args[1], time.Now())
 	if len(problems) > 0 {
 		for _, p := range problems {
 			fmt.Fprintln(os.Stderr, "release:", p)
@@ -24,13 +25,20 @@ func main() {
 	fmt.Println(commands)
 }
 
-// release returns the commands that release a version from the work tree in dir, or the problems that prevent the release.
-func release(dir, version string) (commands string, problems []string) {
+// release returns the commands that release a version from the work tree in dir now, or the problems that prevent the release.
+func release(dir, version string, now time.Time) (commands string, problems []string) {
 	state, err := read(dir)
 	if err != nil {
 		return "", []string{err.Error()}
 	}
-	if problems := state.problems(version); len(problems) > 0 {
+	problems, err = unsafe(table, defaults)
+	if err != nil {
+		return "", []string{err.Error()}
+	}
+	if old := stale(table, now); old != "" {
+		problems = append(problems, old)
+	}
+	if problems = append(state.problems(version), problems...); len(problems) > 0 {
 		return "", problems
 	}
 	return instructions(version), nil

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // ready returns the path of a repository from which version 0.1.0 can be released.
@@ -69,7 +70,7 @@ func TestTheReleaseProgramPrintsTheReleaseCommandsOnlyForAReadyVersion(t *testin
 		t.Run("the release program "+tt.name, func(t *testing.T) {
 			dir := ready(t)
 			tt.spoil(t, dir)
-			commands, problems := release(dir, tt.version)
+			commands, problems := release(dir, tt.version, compared(t))
 			if tt.says == "" {
 				if len(problems) > 0 || !strings.Contains(commands, "git tag --annotate v0.1.0") {
 					t.Errorf("got problems %v and commands %q", problems, commands)
@@ -82,9 +83,67 @@ func TestTheReleaseProgramPrintsTheReleaseCommandsOnlyForAReadyVersion(t *testin
 		})
 	}
 	t.Run("the release program refuses a version that neither the changelog nor the charts have", func(t *testing.T) {
-		_, problems := release(ready(t), "0.2.0")
+		_, problems := release(ready(t), "0.2.0", compared(t))
 		if len(problems) != 1+len(charts) {
 			t.Errorf("got %q", problems)
+		}
+	})
+}
+
+// compared returns the day on which the list of advisories was last compared with those of the publishers.
+func compared(t *testing.T) time.Time {
+	t.Helper()
+	_, rest, _ := strings.Cut(table, comparedOn)
+	text, _, _ := strings.Cut(rest, "\n")
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return day
+}
+
+func TestTheVersionsOnNodesAreHeldAgainstTheAdvisories(t *testing.T) {
+	t.Run("no advisory in the list concerns a version that drover installs on nodes (F-153)", func(t *testing.T) {
+		problems, err := unsafe(table, defaults)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("error %v\n%s", err, strings.Join(problems, "\n"))
+		}
+	})
+	const list = "runc\t1.2.8 1.3.3 1.4.0\tGHSA-1\tan escape\n"
+	for _, tt := range []struct {
+		name, list, version string
+		says                string // part of the only problem or of the error; empty means that there is none
+	}{
+		{"a version below the fix of its line is concerned", list, "1.3.0", "runc 1.3.0, which drover installs on nodes, is concerned by GHSA-1 (an escape), mended in 1.2.8, 1.3.3, 1.4.0"},
+		{"a version of a line that has no fix is concerned", list, "1.1.15", "GHSA-1"},
+		{"a candidate of the release with the fix is concerned", list, "1.4.0-rc.1", "GHSA-1"},
+		{"the version with the fix is not concerned", list, "1.3.3", ""},
+		{"a later version of an older line is not concerned", list, "1.2.9", ""},
+		{"a later line is not concerned", list, "1.5.0", ""},
+		{"a program without a line in the list is named", "# none\n", "1.5.0", "advisories.tsv has no line about runc"},
+		{"a line about another program is an error", "crun\t1.0.0\tGHSA-1\tx\n", "1.5.0", "is not a known program"},
+		{"a line without tabs is an error", "runc 1.3.3 GHSA-1\n", "1.5.0", "is not a known program"},
+		{"a version that is none is an error", "runc\tnew\tGHSA-1\tx\n", "1.5.0", `"new"`},
+	} {
+		t.Run(tt.name+" (F-153)", func(t *testing.T) {
+			problems, err := unsafe(tt.list, map[string]string{"runc": tt.version})
+			if err != nil {
+				problems = append(problems, err.Error())
+			}
+			if tt.says == "" && len(problems) > 0 || tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0], tt.says)) {
+				t.Errorf("got %q, want %q", problems, tt.says)
+			}
+		})
+	}
+	t.Run("the release program refuses to release weeks after the list was compared with those of the publishers (F-153)", func(t *testing.T) {
+		commands, problems := release(ready(t), "0.1.0", compared(t).Add(freshFor))
+		if commands != "" || len(problems) != 1 || !strings.Contains(problems[0], "advisories.tsv was compared") {
+			t.Errorf("got problems %q and commands %q", problems, commands)
+		}
+	})
+	t.Run("a list without a date is refused (F-153)", func(t *testing.T) {
+		if stale(list, compared(t)) == "" {
+			t.Error("it is taken")
 		}
 	})
 }

@@ -168,16 +168,13 @@ func (in *Input) ownRuntimeConfig() bool {
 func (in *Input) settings() string {
 	values := map[string]string{
 		"KUBELET_VERSION":     strings.TrimPrefix(in.KubeletVersion, "v"),
-		"CONTAINERD_VERSION":  containerdVersion,
-		"RUNC_VERSION":        runcVersion,
-		"CNI_PLUGINS_VERSION": cniPluginsVersion,
+		"CONTAINERD_VERSION":  versionOf(in.Site.ContainerdVersion, DefaultContainerd),
+		"RUNC_VERSION":        versionOf(in.Site.RuncVersion, DefaultRunc),
+		"CNI_PLUGINS_VERSION": versionOf(in.Site.CNIPluginsVersion, DefaultCNIPlugins),
 		"PROVIDER_ID_PREFIX":  in.ProviderIDPrefix,
 		"PAUSE_IMAGE":         in.Site.PauseImage,
 		"RUNTIME_CONFIG":      "",
 		"PACKAGES":            in.packages(),
-	}
-	if v := in.Site.ContainerdVersion; v != "" {
-		values["CONTAINERD_VERSION"] = strings.TrimPrefix(v, "v")
 	}
 	if in.ownRuntimeConfig() {
 		values["RUNTIME_CONFIG"] = "own"
@@ -188,10 +185,3 @@ func (in *Input) settings() string {
 	}
 	return out.String()
 }
-
-// The versions of the programs that the setup installs when the image lacks them.
-const (
-	containerdVersion = "2.1.4"
-	runcVersion       = "1.3.0"
-	cniPluginsVersion = "1.7.1"
-)

@@ -66,6 +66,8 @@ var fields = []struct {
 	{"package", func(in *Input, s string) { in.Site.Packages = []string{s} }},
 	{"pause image", func(in *Input, s string) { in.Site.PauseImage = s }},
 	{"containerd's version", func(in *Input, s string) { in.Site.ContainerdVersion = s }},
+	{"runc's version", func(in *Input, s string) { in.Site.RuncVersion = s }},
+	{"version of the CNI plugins", func(in *Input, s string) { in.Site.CNIPluginsVersion = s }},
 	{"provider ID", func(in *Input, s string) {
 		in.ProviderIDPrefix = provider.Provider{Region: true}.KubeletIDPrefix(regionConfig(s), nil)
 	}},

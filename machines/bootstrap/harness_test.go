@@ -130,9 +130,9 @@ func (h *host) publish(name string, content []byte, checksums string) {
 
 // publishAll makes all components that a bare image lacks available for download.
 func (h *host) publishAll() {
-	h.publish("containerd-2.1.4-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-2.1.4-linux-amd64.tar.gz.sha256sum")
+	h.publish("containerd-"+DefaultContainerd+"-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-"+DefaultContainerd+"-linux-amd64.tar.gz.sha256sum")
 	h.publish("runc.amd64", []byte("runc"), "runc.sha256sum")
-	h.publish("cni-plugins-linux-amd64-v1.7.1.tgz", h.archive(map[string]string{"./loopback": "x", "./bridge": "y"}), "cni-plugins-linux-amd64-v1.7.1.tgz.sha256")
+	h.publish("cni-plugins-linux-amd64-v"+DefaultCNIPlugins+".tgz", h.archive(map[string]string{"./loopback": "x", "./bridge": "y"}), "cni-plugins-linux-amd64-v"+DefaultCNIPlugins+".tgz.sha256")
 	h.publish("kubelet", []byte(hostKubelet), "kubelet.sha256")
 }
 

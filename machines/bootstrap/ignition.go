@@ -1,11 +1,13 @@
 package bootstrap
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 
 	ignition "github.com/coreos/ignition/v2/config/v3_4"
 	types "github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/vincent-petithory/dataurl"
 	"k8s.io/utils/ptr"
 )
 
@@ -16,6 +18,24 @@ const (
 	pathOwnRuntimeConfig = "/opt/drover/containerd-config.conf"
 	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"
 )
+
+// contents is a form in which an Ignition document contains a file.
+type contents func(file string) types.Resource
+
+// plainContents returns a file as readable text.
+func plainContents(file string) types.Resource {
+	return types.Resource{Source: ptr.To(dataurl.EncodeBytes([]byte(file)))}
+}
+
+// smallContents returns a file in the shorter form: as text, or compressed.
+func smallContents(file string) types.Resource {
+	plain := plainContents(file)
+	small := "data:;base64," + base64.StdEncoding.EncodeToString(compressed([]byte(file)))
+	if len(small) < len(*plain.Source) {
+		return types.Resource{Source: &small, Compression: ptr.To("gzip")}
+	}
+	return plain
+}
 
 // ignition returns the Ignition document for Flatcar, with its files in the given form.
 func (in *Input) ignition(d *document, form contents) ([]byte, error) {

@@ -59,12 +59,12 @@ func TestTheSetupScriptInstallsTheComponentsThatTheImageLacks(t *testing.T) {
 	}
 	t.Run("the setup downloads each component and its checksum from the component's publisher", func(t *testing.T) {
 		want := []string{
-			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz",
-			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz.sha256sum",
-			"https://github.com/opencontainers/runc/releases/download/v1.3.0/runc.amd64",
-			"https://github.com/opencontainers/runc/releases/download/v1.3.0/runc.sha256sum",
-			"https://github.com/containernetworking/plugins/releases/download/v1.7.1/cni-plugins-linux-amd64-v1.7.1.tgz",
-			"https://github.com/containernetworking/plugins/releases/download/v1.7.1/cni-plugins-linux-amd64-v1.7.1.tgz.sha256",
+			"https://github.com/containerd/containerd/releases/download/v" + DefaultContainerd + "/containerd-" + DefaultContainerd + "-linux-amd64.tar.gz",
+			"https://github.com/containerd/containerd/releases/download/v" + DefaultContainerd + "/containerd-" + DefaultContainerd + "-linux-amd64.tar.gz.sha256sum",
+			"https://github.com/opencontainers/runc/releases/download/v" + DefaultRunc + "/runc.amd64",
+			"https://github.com/opencontainers/runc/releases/download/v" + DefaultRunc + "/runc.sha256sum",
+			"https://github.com/containernetworking/plugins/releases/download/v" + DefaultCNIPlugins + "/cni-plugins-linux-amd64-v" + DefaultCNIPlugins + ".tgz",
+			"https://github.com/containernetworking/plugins/releases/download/v" + DefaultCNIPlugins + "/cni-plugins-linux-amd64-v" + DefaultCNIPlugins + ".tgz.sha256",
 			"https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet",
 			"https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet.sha256",
 		}

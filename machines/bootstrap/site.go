@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Site holds the operator's settings for every node. The zero value sets nothing. User data that drover did not write
@@ -26,8 +24,9 @@ type Site struct {
 	PauseImage string
 	// CABundle holds certificates, in PEM form, that the whole system trusts.
 	CABundle []byte
-	// ContainerdVersion is the version to install on an image without containerd. Default: 2.1.4.
-	ContainerdVersion string
+	// ContainerdVersion, RuncVersion and CNIPluginsVersion are the versions to install on an image without these programs. Default:
+	// DefaultContainerd, DefaultRunc, DefaultCNIPlugins.
+	ContainerdVersion, RuncVersion, CNIPluginsVersion string
 	// Packages are installed on Ubuntu when they are missing, such as the tools that mount NFS volumes. A node also joins when its
 	// packages cannot be installed.
 	Packages []string
@@ -62,12 +61,11 @@ func (s *Site) Check() error {
 	if s.PauseImage != "" && !imageName.MatchString(s.PauseImage) {
 		wrong("the nodes' pause image %q is not an image such as registry.example/pause:3.10", s.PauseImage)
 	}
-	if s.ContainerdVersion != "" {
-		if _, err := version.ParseSemantic(s.ContainerdVersion); err != nil {
-			wrong("the nodes' containerd version %q is not a version such as 2.1.4", s.ContainerdVersion)
-		}
-	}
-	errs = append(errs, s.checkPackages())
+	errs = append(errs,
+		checkVersion("containerd", s.ContainerdVersion, DefaultContainerd),
+		checkVersion("runc", s.RuncVersion, DefaultRunc),
+		checkVersion("CNI plugins", s.CNIPluginsVersion, DefaultCNIPlugins),
+		s.checkPackages())
 	if _, err := s.certificates(); err != nil {
 		errs = append(errs, err)
 	}

@@ -42,7 +42,7 @@ func TestTheOperatorsSiteSettingsReachEveryServer(t *testing.T) {
 		for path, parts := range map[string][]string{
 			"/etc/drover/proxy.env": {"HTTPS_PROXY='http://user:pa55word@proxy.example:3128'", "no_proxy='localhost,127.0.0.1,::1,169.254.169.254,api.example,10.0.0.0/8,.example'"},
 			"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf": {"EnvironmentFile=/etc/drover/proxy.env"},
-			"/etc/drover/setup.env": {"PAUSE_IMAGE='mirror.example/pause:3.10'", "CONTAINERD_VERSION='2.0.5'", "RUNTIME_CONFIG='own'"},
+			"/etc/drover/setup.env": {"PAUSE_IMAGE='mirror.example/pause:3.10'", "CONTAINERD_VERSION='2.0.5'", "RUNC_VERSION='1.4.9'", "CNI_PLUGINS_VERSION='1.8.2'", "RUNTIME_CONFIG='own'"},
 			kubelet.ConfigFile:      {"A: true", "B: false"},
 			kubelet.ArgsFile:        {"--node-ip=::"},
 		} {
@@ -73,7 +73,9 @@ func TestTheCheckOfTheOperatorsSiteSettings(t *testing.T) {
 		{"refuses a mirror for a registry whose name contains '..', because the name becomes part of a path on the server", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
 		{"refuses an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
 		{"refuses an invalid pause image", Site{PauseImage: "a b"}, `"a b" is not an image`},
-		{"refuses an invalid containerd version", Site{ContainerdVersion: "two"}, `"two" is not a version`},
+		{"refuses an invalid containerd version", Site{ContainerdVersion: "two"}, `containerd version "two" is not a version`},
+		{"refuses an invalid runc version (F-153)", Site{RuncVersion: "1.5; reboot"}, `runc version "1.5; reboot" is not a version`},
+		{"refuses an invalid version of the CNI plugins (F-153)", Site{CNIPluginsVersion: "latest"}, `CNI plugins version "latest" is not a version`},
 		{"refuses a private key in the CA bundle", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
 		{"refuses a CA bundle without a certificate", Site{CABundle: []byte("hello")}, "something other than certificates"},
 		{"refuses a package whose name is an option of apt-get (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is not the name of a Debian package`},

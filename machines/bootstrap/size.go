@@ -1,20 +1,11 @@
 package bootstrap
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"sync"
-
-	types "github.com/coreos/ignition/v2/config/v3_4/types"
-	"github.com/vincent-petithory/dataurl"
-	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -28,43 +19,6 @@ const (
 	// and annotations.
 	ownPart = 8192
 )
-
-func encodedLen(userData []byte) int { return base64.StdEncoding.EncodedLen(len(userData)) }
-
-// writers holds gzip writers, because a new one needs a megabyte.
-var writers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
-
-// compressed returns data in gzip form. The same data always results in the same bytes.
-func compressed(data []byte) []byte {
-	w, _ := writers.Get().(*gzip.Writer)
-	defer writers.Put(w)
-	var out bytes.Buffer
-	w.Reset(&out)
-	_, _ = w.Write(data) // a bytes.Buffer returns no error
-	_ = w.Close()
-	return out.Bytes()
-}
-
-// isCompressed reports whether data begins as gzip's do.
-func isCompressed(data []byte) bool { return bytes.HasPrefix(data, []byte{0x1f, 0x8b}) }
-
-// contents is a form in which an Ignition document contains a file.
-type contents func(file string) types.Resource
-
-// plainContents returns a file as readable text.
-func plainContents(file string) types.Resource {
-	return types.Resource{Source: ptr.To(dataurl.EncodeBytes([]byte(file)))}
-}
-
-// smallContents returns a file in the shorter form: as text, or compressed.
-func smallContents(file string) types.Resource {
-	plain := plainContents(file)
-	small := "data:;base64," + base64.StdEncoding.EncodeToString(compressed([]byte(file)))
-	if len(small) < len(*plain.Source) {
-		return types.Resource{Source: &small, Compression: ptr.To("gzip")}
-	}
-	return plain
-}
 
 // part is a setting, and how many bytes of user data it takes.
 type part struct {

@@ -139,8 +139,8 @@ func TestTheSizeOfTheSettingsForAllNodesIsMeasuredAtStart(t *testing.T) {
 	}{
 		{"no settings", Site{}, ""},
 		{"all settings together", siteInput("ubuntu").Site, ""},
-		{"15 certificates", Site{CABundle: bundle(15)}, ""},
-		{"30 certificates", Site{CABundle: bundle(30)}, "flatcar"},
+		{"10 certificates", Site{CABundle: bundle(10)}, ""},
+		{"25 certificates", Site{CABundle: bundle(25)}, "flatcar"},
 		{"40 certificates", Site{CABundle: bundle(40)}, "flatcar ubuntu"},
 	} {
 		t.Run("drover knows at start for which systems the settings are too large: "+tt.name+" (F-156)", func(t *testing.T) {

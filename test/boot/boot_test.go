@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/test/boot/guests"
 	"github.com/drover-project/drover/test/boot/images"
 	"github.com/drover-project/drover/test/openstack"
@@ -59,9 +60,9 @@ func downloads() map[string]guests.Download {
 	}
 	return map[string]guests.Download{
 		"/containerd-" + images.Containerd1 + "-linux-amd64.tar.gz": file("containerd.tar.gz"),
-		"/runc.amd64":                         file("runc"),
-		"/cni-plugins-linux-amd64-v1.7.1.tgz": file("cni-plugins.tgz"),
-		kubeletURL(imageSet.Oldest):           {Path: imageSet.OldestKubelet},
+		"/runc.amd64": file("runc"),
+		"/cni-plugins-linux-amd64-v" + bootstrap.DefaultCNIPlugins + ".tgz": file("cni-plugins.tgz"),
+		kubeletURL(imageSet.Oldest):                                         {Path: imageSet.OldestKubelet},
 	}
 }
 
