@@ -137,9 +137,10 @@ func TestCredentialsThatAreRotatedWhileDroverWaitsForItsLeaseAreUsed(t *testing.
 	old := first
 	old.ApplicationCredentialSecret = "rotated since this process began to wait for the lease"
 	b.options.Configured = old
+	b.stop() // first, because this process reads the credentials, too
 	k.set(first, nil)
 	b.sim.ForgetCalls()
-	b.restart()
+	b.start()
 	k.seen(b)
 	b.active(newMachine(t, "a", seedFields()))
 	if b.refusals() > 0 {
