@@ -198,3 +198,36 @@ func TestABareSetObeysItsOwnSize(t *testing.T) {
 		})
 	})
 }
+
+func TestTwoWritersOfTheSizeOfADeployment(t *testing.T) {
+	scale := func(h *harness, manager string, n int32) {
+		h.by(manager, h.get("flip"), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
+		time.Sleep(10 * time.Second)
+	}
+	t.Run("an Event names both each time that the other one changes the size (F-164)", func(t *testing.T) {
+		inFlip(t, 0, func(h *harness) {
+			for range 2 {
+				scale(h, "hpa", 4)
+				scale(h, "argocd", 3)
+				if note := h.eventOf("SizeWriters"); !strings.Contains(note, "argocd changed spec.replicas from 4, which field manager hpa had written, to 3") {
+					t.Errorf("the Event is %q", note)
+				}
+				scale(h, "hpa", 5)
+				if note := h.eventOf("SizeWriters"); !strings.Contains(note, "hpa changed spec.replicas from 3, which field manager argocd had written, to 5") {
+					t.Errorf("the Event is %q", note)
+				}
+			}
+		})
+	})
+	t.Run("no Event is about a size that one client changes (F-164)", func(t *testing.T) {
+		inFlip(t, 0, func(h *harness) {
+			scale(h, "hpa", 4)
+			before := h.eventOf("SizeWriters")
+			scale(h, "hpa", 5)
+			scale(h, "hpa", 2)
+			if note := h.eventOf("SizeWriters"); note != before {
+				t.Errorf("the Event is %q", note)
+			}
+		})
+	})
+}

@@ -57,10 +57,6 @@ func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p r
 // changeSet writes a set's size, its share of the removals, and the Machines that the rollout removes, in one update. An Event reports a
 // size of another client that is set back.
 func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c *rollout.SetChange) error {
-	var writer string
-	if c.Found != nil {
-		writer = w.writerOf(ctx, c.Set, "f:replicas")
-	}
 	spec := map[string]any{"replicas": c.Replicas}
 	if len(c.Removals) > 0 || len(c.Set.Spec.Removals) > 0 {
 		spec["removals"] = c.Removals
@@ -81,7 +77,7 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 	}
 	if c.Found != nil {
 		w.events.Eventf(c.Set, d, "Warning", reasonSizeSetBack, "Scale", "%s set spec.replicas to %d; MachineDeployment %s decides the size of this set, so it was set to %d: scale the MachineDeployment instead, with kubectl scale machinedeployment %s",
-			writer, *c.Found, d.Name, c.Replicas, d.Name)
+			writerOf(c.Set, ownership.FieldReplicas), *c.Found, d.Name, c.Replicas, d.Name)
 	}
 	return nil
 }
