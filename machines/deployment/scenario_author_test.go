@@ -43,7 +43,9 @@ type author struct {
 }
 
 // pick returns one of the values.
-func pick[T any](a *author, values ...T) T { return values[a.IntN(len(values))] }
+func pick[T any](random interface{ IntN(n int) int }, values ...T) T {
+	return values[random.IntN(len(values))]
+}
 
 // origin returns for which deployment, or else for which set, a Machine of the set was made.
 func (a *author) origin(set string) string {

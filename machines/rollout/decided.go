@@ -11,7 +11,7 @@ import (
 )
 
 // decided is what a deployment last decided for one of its sets. The deployment writes it into [v1alpha1.AnnotationDecided] together with
-// the set's size, so that a size or template that another client writes can be told from its own.
+// the set's size, so that a size or template of another client differs from it.
 type decided struct {
 	size int32
 	// template is the hash of the set's template.

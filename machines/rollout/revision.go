@@ -142,6 +142,7 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationUnfreezeMCM:     true,
 	v1alpha1.AnnotationStoredTemplate:  true,
 	v1alpha1.AnnotationDecided:         true,
+	v1alpha1.AnnotationNoCreate:        true,
 }
 
 // annotateRevision assigns to the current set the highest revision. When a set becomes current again, its history keeps its former

@@ -81,8 +81,10 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 
 // decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size is.
 // Only living Machines count towards the size. A set of a deployment follows only what the deployment has written: it keeps its Machines when
-// another client writes a size, and creates none of a template that another client has written (F-162). While the cache does not show all created Machines, decide deletes no Machine to reach a
-// smaller size: the created Machines have no Node yet and must be deleted first, but decide would choose a Machine with a Node instead.
+// another client writes a size, and creates none of a template that another client has written (F-162).
+//
+// While the cache does not show all created Machines, decide deletes no Machine to reach a smaller size: the created Machines have no Node
+// yet and must be deleted first, but decide would choose a Machine with a Node instead.
 func decide(s observed) decision {
 	var d decision
 	var living []rollout.MachineFacts
