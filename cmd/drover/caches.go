@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 )
 
 // cacheOptions returns the options of the informer caches, for either cluster.
@@ -123,13 +124,14 @@ func reportRefused(ctx context.Context, r *toolscache.Reflector, err error) {
 }
 
 // slim removes from an object what drover neither reads nor writes back; drover writes single fields and never a whole object. From
-// every kind it removes the managed fields, and the copy of the object that kubectl apply has left in an annotation. From a Node it
-// removes the list of images, which is most of its size.
+// every kind it removes the managed fields, and the copy of the object that kubectl apply has left in an annotation. Of sets and deployments
+// it keeps who wrote the size and the template. From a Node it removes the list of images, which is most of its size.
 //
 // It shortens provider specs that are too large: those of templates, because drover makes no Machines of such a template, and those
 // of Machines for which no server can exist, because drover makes none with such a spec. It needs the spec of any other Machine,
 // also of one that an earlier version has made, to delete the server.
 func slim(in any) (any, error) {
+	var writers []metav1.ManagedFieldsEntry
 	switch o := in.(type) {
 	case *corev1.Node:
 		o.Status.Images = nil
@@ -138,12 +140,14 @@ func slim(in any) (any, error) {
 			v1alpha1.ShortenDocument(o.Spec.Document())
 		}
 	case *v1alpha1.MachineSet:
+		writers = ownership.Writers(o.ManagedFields)
 		v1alpha1.ShortenDocument(o.Spec.Template.Spec.Document())
 	case *v1alpha1.MachineDeployment:
+		writers = ownership.Writers(o.ManagedFields)
 		v1alpha1.ShortenDocument(o.Spec.Template.Spec.Document())
 	}
 	if o, err := meta.Accessor(in); err == nil {
-		o.SetManagedFields(nil)
+		o.SetManagedFields(writers)
 		delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	}
 	return in, nil

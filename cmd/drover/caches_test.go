@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 )
 
 // cached returns an object as drover's caches hold it.
@@ -45,6 +46,22 @@ func TestWhatTheCachesDrop(t *testing.T) {
 		} {
 			if len(o.GetManagedFields()) > 0 || len(o.GetAnnotations()) != 1 {
 				t.Errorf("%T has %v and %v", o, o.GetManagedFields(), o.GetAnnotations())
+			}
+		}
+	})
+	t.Run("a deployment keeps who wrote its size and its template, and nothing else of the managed fields (F-164)", func(t *testing.T) {
+		d := &v1alpha1.MachineDeployment{}
+		for manager, raw := range map[string]string{
+			"argocd": `{"f:metadata":{"f:labels":{}},"f:spec":{"f:template":{"f:spec":{"f:versions":{}}},"f:selector":{}}}`,
+			"hpa":    `{"f:spec":{"f:replicas":{}}}`, "drover": `{"f:status":{"f:replicas":{}}}`,
+		} {
+			d.ManagedFields = append(d.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(raw)})
+		}
+		for range 2 { // the transformation may run again on an object
+			d = cached(t, d)
+			size, template := ownership.WriterOf(d, ownership.FieldReplicas), ownership.WriterOf(d, ownership.FieldTemplate)
+			if len(d.ManagedFields) != 2 || size != "hpa" || template != "argocd" {
+				t.Errorf("%q wrote the size and %q the template: %v", size, template, d.ManagedFields)
 			}
 		}
 	})

@@ -200,6 +200,9 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.RestoreReplicas {
 		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
+	if plan.Restore != nil {
+		return 0, r.writes.restoreTemplate(ctx, d, plan.Restore)
+	}
 	r.named.Keep(d, plan.Removals)
 	r.statuses.reportDegraded(d, plan.Status)
 	plan.Status.Conditions = append(plan.Status.Conditions, input...)

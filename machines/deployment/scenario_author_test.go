@@ -43,7 +43,9 @@ type author struct {
 }
 
 // pick returns one of the values.
-func pick[T any](a *author, values ...T) T { return values[a.IntN(len(values))] }
+func pick[T any](random interface{ IntN(n int) int }, values ...T) T {
+	return values[random.IntN(len(values))]
+}
 
 // origin returns for which deployment, or else for which set, a Machine of the set was made.
 func (a *author) origin(set string) string {
@@ -162,8 +164,9 @@ func (a *author) oneLabel() map[string]any {
 
 func (a *author) oneAnnotation() map[string]any {
 	key := pick(a, v1alpha1.AnnotationDesiredReplicas, v1alpha1.AnnotationMaxReplicas, v1alpha1.AnnotationRevision, v1alpha1.AnnotationRolloutRecord,
-		v1alpha1.AnnotationStoredTemplate, v1alpha1.AnnotationNoCreate, v1alpha1.AnnotationPaused, v1alpha1.AnnotationDeleteMachine, v1alpha1.AnnotationRollbackTo)
-	return map[string]any{key: pick[any](a, nil, nil, "true", "0", "1", "7")}
+		v1alpha1.AnnotationStoredTemplate, v1alpha1.AnnotationNoCreate, v1alpha1.AnnotationPaused, v1alpha1.AnnotationDeleteMachine, v1alpha1.AnnotationRollbackTo,
+		v1alpha1.AnnotationDecided)
+	return map[string]any{key: pick[any](a, nil, nil, "true", "0", "1", "7", "7.x")}
 }
 
 func metadata(key string, value any) map[string]any {

@@ -209,7 +209,7 @@ func TestADeploymentWhoseSetsAreStoredWithAnotherTemplate(t *testing.T) {
 			h.stays(2, 3)
 		})
 	})
-	t.Run("rolls away from a set whose template a person edits later (F-107)", func(t *testing.T) {
+	t.Run("has Machines of its own template after a person has edited the template of its set (F-107)", func(t *testing.T) {
 		admit(t, "machinesets", annotate, func(h *harness) {
 			h.create(group("a", size(2)))
 			h.settled("a", 2)

@@ -13,10 +13,13 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// deploymentEvents enqueues a deployment when it changes, and remembers the entries of its spec.removals and its last size.
+// deploymentEvents enqueues a deployment when it changes, remembers the entries of its spec.removals and its last size, and reports a new
+// writer of its size.
 func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.MachineDeployment, ctrl.Request] {
 	named := func(d *v1alpha1.MachineDeployment) []v1alpha1.Removal { return d.Spec.Removals }
-	return ownership.Remembering(&r.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})
+	replicas := func(d *v1alpha1.MachineDeployment) *int32 { return d.Spec.Replicas }
+	return ownership.Remembering(&r.named, named,
+		ownership.ReportingWriters(r.writes.events, replicas, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{}))
 }
 
 // setEvents enqueues the deployment of a set. For a set without a controller it enqueues every deployment that might adopt the set. It

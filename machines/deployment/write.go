@@ -33,7 +33,7 @@ type writes struct {
 func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
 	var errs []error
 	for i := range p.Changes {
-		errs = append(errs, w.changeSet(ctx, &p.Changes[i]))
+		errs = append(errs, w.changeSet(ctx, d, &p.Changes[i]))
 	}
 	if p.Create != nil {
 		var err error
@@ -54,8 +54,9 @@ func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p r
 	return false, w.ownSpec(ctx, d, p)
 }
 
-// changeSet writes a set's size, its share of the removals, and the Machines that the rollout removes, in one update.
-func (w writes) changeSet(ctx context.Context, c *rollout.SetChange) error {
+// changeSet writes a set's size, its share of the removals, and the Machines that the rollout removes, in one update. An Event reports a
+// size of another client that is set back.
+func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c *rollout.SetChange) error {
 	spec := map[string]any{"replicas": c.Replicas}
 	if len(c.Removals) > 0 || len(c.Set.Spec.Removals) > 0 {
 		spec["removals"] = c.Removals
@@ -73,6 +74,10 @@ func (w writes) changeSet(ctx context.Context, c *rollout.SetChange) error {
 	err := w.Merge(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
 	if err != nil {
 		return fmt.Errorf("writing MachineSet %s: %w", c.Set.Name, err)
+	}
+	if c.Found != nil {
+		w.events.Eventf(c.Set, d, "Warning", reasonSizeSetBack, "Scale", "%s set spec.replicas to %d; MachineDeployment %s decides the size of this set, so it was set to %d: scale the MachineDeployment instead, with kubectl scale machinedeployment %s",
+			writerOf(c.Set, ownership.FieldReplicas), *c.Found, d.Name, c.Replicas, d.Name)
 	}
 	return nil
 }
@@ -146,8 +151,13 @@ func (w writes) compare(ctx context.Context, d *v1alpha1.MachineDeployment, stor
 	if err != nil {
 		return err
 	}
+	if err := rollout.Decide(stored); err != nil {
+		return err
+	}
 	metadata := patch.Metadata(stored)
-	metadata["annotations"] = map[string]any{v1alpha1.AnnotationStoredTemplate: value}
+	metadata["annotations"] = map[string]any{
+		v1alpha1.AnnotationStoredTemplate: value, v1alpha1.AnnotationDecided: stored.Annotations[v1alpha1.AnnotationDecided],
+	}
 	if err := w.Merge(ctx, stored, map[string]any{"metadata": metadata}); err != nil {
 		return fmt.Errorf("recording the stored template of MachineSet %s: %w", stored.Name, err)
 	}

@@ -240,6 +240,79 @@ func TestMachineIsRefusedWhenItsLabelRefersToAMissingCluster(t *testing.T) {
 	}
 }
 
+func TestANamespaceWithSeveralClusters(t *testing.T) {
+	t.Parallel()
+	clusterOf := func(name string, document fields) *v1alpha1.Cluster {
+		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		if document != nil {
+			c.Spec.ProviderSpec.Value = providerValue(t, document)
+		}
+		return c
+	}
+	first := func() *v1alpha1.Cluster {
+		return clusterOf("first", fields{"flavor": sim.MetaKubeFlavor})
+	}
+	for name, second := range map[string]*v1alpha1.Cluster{
+		"another document": clusterOf("second", fields{"flavor": "other"}),
+		"no document":      clusterOf("second", nil),
+	} {
+		t.Run("a Machine without the label gets no server, and the error names both and the label, when the second Cluster has "+name+" (F-161)", func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.withReader(newReader(t, first(), second))
+			_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", seedFields()))
+			if !fault.Is(err, fault.Invalid) {
+				t.Fatalf("got %v", err)
+			}
+			for _, word := range []string{"first", "second", v1alpha1.ClusterNameLabel, "Machine kube-system/a"} {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not name %s", err, word)
+				}
+			}
+			m := newMachine(t, "b", seedFields())
+			m.Labels = map[string]string{v1alpha1.ClusterNameLabel: "first"}
+			if _, err := b.cloud.Instance(b.ctx, m); err != nil {
+				t.Errorf("with the label: %v", err)
+			}
+		})
+	}
+	foreign := clusterOf("second", nil)
+	foreign.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"aws","cloudProviderSpec":{"region":"eu"}}`)}
+	same := first()
+	same.Name = "second"
+	for name, second := range map[string]*v1alpha1.Cluster{"belongs to another cloud": foreign, "has the same document": same} {
+		t.Run("a Machine without the label is made from the first one when the second "+name+" (F-161)", func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.withReader(newReader(t, first(), second))
+			document := seedFields()
+			delete(document, "flavor")
+			_, s := b.active(newMachine(t, "a", document))
+			if got, _ := b.sim.Server(s.ID); got.Flavor != sim.MetaKubeFlavor {
+				t.Errorf("the server has the flavor %s", got.Flavor)
+			}
+		})
+	}
+	t.Run("a Machine with a server is deleted all the same (F-161)", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		api := newReader(t, first())
+		b.withReader(api)
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		b.records(m, s)
+		if err := api.(ctrlclient.Client).Create(b.ctx, clusterOf("second", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.cloud.Instance(b.ctx, m); err != nil {
+			t.Fatalf("while it runs: %v", err)
+		}
+		leaves(m)
+		b.gone(b.found(t, m))
+		b.nothingLeft()
+	})
+}
+
 func TestUnknownFieldInTheSpecDoesNotBlockDeletion(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

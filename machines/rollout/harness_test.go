@@ -159,6 +159,9 @@ func (w *simulation) act(set *v1alpha1.MachineSet) {
 	}
 	replicas := int32(len(living))
 	surplus := len(living) - int(*set.Spec.Replicas)
+	if why, _ := UndecidedSize(set); why != "" {
+		surplus = 0
+	}
 	if surplus > 0 {
 		replicas -= int32(surplus)
 		for _, m := range DeletionOrder(living, set.Spec.DeletePolicy, nil)[:surplus] {

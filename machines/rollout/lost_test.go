@@ -71,12 +71,23 @@ func TestASetWhoseTemplateTheAPIServerHasChanged(t *testing.T) {
 			t.Error("no set is created")
 		}
 	})
-	t.Run("is no longer the current set after the set's template has changed once more (F-107)", func(t *testing.T) {
+	t.Run("is no longer the current set after the set's template has changed once more, when no set records what was decided (F-107)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		stored(w)
 		w.sets[0].Spec.Template.Spec.Versions.Kubelet = "another"
+		delete(w.sets[0].Annotations, v1alpha1.AnnotationDecided)
 		if p, _ := w.plan(); p.Create == nil || len(p.Instead) != 1 {
 			t.Errorf("creates %v instead of %v", p.Create, p.Instead)
+		}
+	})
+	t.Run("gets the deployment's template back after another client has changed it once more (F-162)", func(t *testing.T) {
+		w := settled(shape{2, "1", "0"})
+		stored(w)
+		w.plan() // records that the stored template is accepted
+		w.sets[0].Spec.Template.Spec.Versions.Kubelet = "another"
+		p, _ := w.plan()
+		if p.Create != nil || p.Restore == nil || p.Restore.Set != w.sets[0] || p.Restore.Template.Spec.Versions.Kubelet != "A" {
+			t.Errorf("creates %v, restores %+v", p.Create, p.Restore)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func rankOf(f MachineFacts, policy v1alpha1.DeletePolicy, listed map[types.UID]b
 	m := f.Machine
 	return ranking{
 		name:     m.Name,
-		keep:     [2]bool{!listed[m.UID] && !f.Listed, m.Annotations[v1alpha1.AnnotationDeleteMachine] == ""},
+		keep:     [2]bool{!listed[m.UID] && !f.Listed, !v1alpha1.FirstToDelete(m)},
 		priority: priorityOf(m),
 		healthy:  [3]bool{!f.Failed() && f.HasNode(), f.NodeReady, f.Available},
 		age:      rankByAge(m.CreationTimestamp.Time, policy),

@@ -75,7 +75,8 @@ func TestDeletionOrderOfMachines(t *testing.T) {
 		"puts a Machine without a creation time first under the delete policy Newest (MC-35)":                            {[]MachineFacts{fact("old", 9), fact("none", 0, noBirth)}, v1alpha1.DeleteNewest, nil, []string{"none", "old"}},
 		"puts a Machine with the delete-machine annotation before a 400-day-old Machine under the policy Oldest (MC-36)": {[]MachineFacts{fact("ancient", 400*24), fact("marked", 1, marked)}, v1alpha1.DeleteOldest, nil, []string{"marked", "ancient"}},
 		"treats a priority annotation that is not a number as the default priority 3 (MCM-27)":                           {[]MachineFacts{fact("b", 1), fact("a", 1, priority("high")), fact("c", 1, priority("4")), fact("d", 1, priority("2"))}, "", nil, []string{"d", "a", "b", "c"}},
-		"ignores an empty delete-machine annotation":                                                                     {[]MachineFacts{fact("b", 1, annotated(v1alpha1.AnnotationDeleteMachine, "")), fact("a", 1)}, "", nil, []string{"a", "b"}},
+		"counts an empty delete-machine annotation (F-163)":                                                              {[]MachineFacts{fact("b", 1, annotated(v1alpha1.AnnotationDeleteMachine, "")), fact("a", 1)}, "", nil, []string{"b", "a"}},
+		"counts Cluster API's delete-machine annotation, also when it is empty (F-163)":                                  {[]MachineFacts{fact("b", 1, annotated(v1alpha1.AnnotationDeleteMachineCAPI, "")), fact("a", 1)}, "", nil, []string{"b", "a"}},
 		"leaves out Machines that are being deleted":                                                                     {[]MachineFacts{fact("a", 1, dying), fact("b", 1)}, "", nil, []string{"b"}},
 		"ignores a removal that has a Machine's name but another UID":                                                    {[]MachineFacts{fact("b", 1), fact("a", 1)}, "", []v1alpha1.Removal{{Name: "b", UID: "former"}}, []string{"a", "b"}},
 	}

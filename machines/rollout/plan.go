@@ -32,7 +32,12 @@ func Compute(s Snapshot) (Plan, error) {
 	w.beginRecords()
 	w.follow()
 	w.limitGrowth()
-	w.annotate()
+	if err := w.annotate(); err != nil {
+		return Plan{}, err
+	}
+	if w.current != nil && w.current.original != nil {
+		p.Restore = &TemplateChange{Set: w.current.set, Template: w.current.original}
+	}
 	p.Warning = w.storedDifferently()
 	p.Replacing, p.Limited, p.Rolled = w.replacing(), w.limitHit, w.rolledNodes()
 	replacements, later := w.replacementNodes()
@@ -131,7 +136,7 @@ func (w *work) changes(p *Plan) {
 		}
 		p.Changes = append(p.Changes, SetChange{
 			Set: s.set, Replicas: s.size, Removals: removals, RolloutRemovals: s.rolloutRemovals,
-			MinReadySeconds: minReady, Annotations: s.annotations,
+			MinReadySeconds: minReady, Annotations: s.annotations, Found: s.found,
 		})
 	}
 }

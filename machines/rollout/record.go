@@ -80,7 +80,7 @@ func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 func slimMachine(m *v1alpha1.Machine) *v1alpha1.Machine {
 	slim := &v1alpha1.Machine{ObjectMeta: slimMeta(m.ObjectMeta)}
 	slim.Annotations = nil
-	for _, key := range []string{v1alpha1.AnnotationDeleteMachine, v1alpha1.AnnotationPriority} {
+	for _, key := range []string{v1alpha1.AnnotationDeleteMachine, v1alpha1.AnnotationDeleteMachineCAPI, v1alpha1.AnnotationPriority} {
 		if value, ok := m.Annotations[key]; ok {
 			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, value)
 		}

@@ -12,11 +12,7 @@ func Replacing(s Snapshot) int32 {
 	if w.d.Spec.Replicas != nil {
 		w.replicas = *w.d.Spec.Replicas
 	}
-	for _, set := range w.sets {
-		if Follows(set.set, w.d) && (w.current == nil || set.before > w.current.before) {
-			w.current = set
-		}
-	}
+	w.current = w.largest(func(set *v1alpha1.MachineSet) bool { return Follows(set, w.d) })
 	if w.current != nil {
 		w.beginRecords()
 	}

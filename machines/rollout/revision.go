@@ -13,13 +13,16 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// findCurrent sets w.current to the set that follows the deployment's template. Of several such sets it takes the largest, then the oldest,
-// so that nothing rolls without need (CAPI-54). When there is no such set, findCurrent describes a new set, unless the deployment is paused
+// findCurrent sets w.current to the set that follows the deployment's template, or else to one that was made for it and has another template,
+// which another client wrote. Of several such sets it takes the largest, then the oldest, so that nothing rolls without need (CAPI-54). When
+// there is no such set, findCurrent describes a new set, unless the deployment is paused
 // or has lost too many sets. It returns the collision count.
 func (w *work) findCurrent() (collisions *int32, err error) {
-	for _, s := range w.sets {
-		if Follows(s.set, w.d) && (w.current == nil || s.before > w.current.before) {
-			w.current = s
+	w.current = w.largest(func(set *v1alpha1.MachineSet) bool { return Follows(set, w.d) })
+	if w.current == nil {
+		if w.current = w.largest(w.isEdited); w.current != nil {
+			w.current.original = w.original(w.current.set)
+			w.note(fmt.Sprintf("another client has changed the template of %s: setting it back", w.current.set.Name))
 		}
 	}
 	collisions = w.d.Status.CollisionCount
@@ -34,6 +37,16 @@ func (w *work) findCurrent() (collisions *int32, err error) {
 	w.sets = append(w.sets, w.current)
 	w.note("no set has this template: creating " + set.Name)
 	return collisions, nil
+}
+
+// largest returns the largest set that matches, and the oldest of several; nil when none does.
+func (w *work) largest(matches func(*v1alpha1.MachineSet) bool) (found *setWork) {
+	for _, s := range w.sets {
+		if (found == nil || s.before > found.before) && matches(s.set) {
+			found = s
+		}
+	}
+	return found
 }
 
 // newSet describes a set for the deployment's template. It avoids a name that another set has (MC-26).
@@ -85,9 +98,12 @@ func withHash(labels map[string]string, hash string) map[string]string {
 }
 
 // annotate plans the annotations of all sets, as machine-controller writes them: the sizes on active sets, the revision and the
-// deployment's own annotations on the current set.
-func (w *work) annotate() {
+// deployment's own annotations on the current set. On all sets it plans what was decided for them.
+func (w *work) annotate() error {
 	for _, s := range w.sets {
+		if err := w.setBack(s); err != nil {
+			return err
+		}
 		if s.size > 0 || s == w.current {
 			s.annotations[v1alpha1.AnnotationDesiredReplicas] = strconv.Itoa(int(w.replicas))
 			s.annotations[v1alpha1.AnnotationMaxReplicas] = strconv.Itoa(int(w.replicas + w.limits.surge))
@@ -100,7 +116,7 @@ func (w *work) annotate() {
 		}
 	}
 	if w.current == nil {
-		return
+		return nil
 	}
 	for key, value := range w.d.Annotations {
 		if !notCopied[key] && value != "" {
@@ -108,6 +124,7 @@ func (w *work) annotate() {
 		}
 	}
 	w.annotateRevision()
+	return nil
 }
 
 // notCopied lists the annotations of a deployment that describe only the deployment.
@@ -124,6 +141,8 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationUnfreeze:        true,
 	v1alpha1.AnnotationUnfreezeMCM:     true,
 	v1alpha1.AnnotationStoredTemplate:  true,
+	v1alpha1.AnnotationDecided:         true,
+	v1alpha1.AnnotationNoCreate:        true,
 }
 
 // annotateRevision assigns to the current set the highest revision. When a set becomes current again, its history keeps its former

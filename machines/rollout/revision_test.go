@@ -85,6 +85,7 @@ func TestASetNameThatIsTakenIsNotReused(t *testing.T) {
 func takenName(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	w.sets[0].Spec.Template.Spec.Versions.Kubelet = "another"
+	delete(w.sets[0].Annotations, v1alpha1.AnnotationDecided)
 	p, err := Compute(w.snapshot())
 	if err != nil || p.Create == nil || p.Create.Name == w.sets[0].Name || p.Status.CollisionCount == nil || *p.Status.CollisionCount != 1 {
 		t.Errorf("Compute() creates %v, %v", p.Create, err)

@@ -13,7 +13,7 @@ func (w *work) roll() {
 		w.resize(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
 		return
 	}
-	w.shrinkMarked()
+	w.shrinkMarked(w.sizes()-w.allowed(), w.floor())
 	if w.shrank() {
 		w.shrinkInProportion()
 		return
@@ -48,17 +48,16 @@ func (w *work) shrinkInProportion() {
 	}
 }
 
-// shrinkMarked follows a smaller size in the middle of a rollout: it shrinks the sets whose Machines have the annotation delete-machine
-// (MC-28), as long as enough Machines stay available.
-func (w *work) shrinkMarked() {
-	surplus := w.sizes() - w.replicas - w.limits.surge
+// shrinkMarked follows a smaller size while several sets have Machines: it shrinks by up to surplus the sets whose Machines have the
+// annotation delete-machine (MC-28), as long as at least floor Machines stay available.
+func (w *work) shrinkMarked(surplus, floor int32) {
 	for _, s := range w.sets {
 		for _, f := range s.staying() {
 			next := s.size - 1
-			if surplus <= 0 || next < 0 || f.Machine.Annotations[v1alpha1.AnnotationDeleteMachine] == "" {
+			if surplus <= 0 || next < 0 || !v1alpha1.FirstToDelete(f.Machine) {
 				break
 			}
-			if s.available() > s.availableAt(next) && w.available() <= w.floor() {
+			if s.available() > s.availableAt(next) && w.available() <= floor {
 				break
 			}
 			w.resize(s, next, "there are too many Machines, and one of this set is annotated for deletion")

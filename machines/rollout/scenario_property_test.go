@@ -35,7 +35,8 @@ func newRun(t *rapid.T, s shape) *run {
 // actSafely makes a set act, and checks that the set deletes only named and surplus Machines.
 func (r *run) actSafely(set *v1alpha1.MachineSet) {
 	chosen := uidsOf(append(slices.Clone(set.Spec.Removals), set.Spec.RolloutRemovals...))
-	available := r.availableInTheEnd()
+	available, made, deleted := r.availableInTheEnd(), r.made, len(r.deleted)
+	listed := r.listed(set, chosen)
 	r.act(set)
 	if after := r.availableInTheEnd(); after < available && !r.unshared() {
 		r.t.Fatalf("%s deletes other Machines than the planner expected: of %d available %d are left (MC-16)", set.Name, available, after)
@@ -50,9 +51,25 @@ func (r *run) actSafely(set *v1alpha1.MachineSet) {
 			living++
 		}
 	}
+	if why, _ := UndecidedSize(set); why != "" {
+		if r.made > made || len(r.deleted) > deleted+listed {
+			r.t.Fatalf("%s creates %d Machines and deletes %d, of which %d are named (F-162): %s", set.Name, r.made-made, len(r.deleted)-deleted, listed, why)
+		}
+		return
+	}
 	if living < *set.Spec.Replicas {
 		r.t.Fatalf("%d are left of a set of %d", living, *set.Spec.Replicas)
 	}
+}
+
+// listed counts the Machines of a set that are chosen and not being deleted yet.
+func (r *run) listed(set *v1alpha1.MachineSet, chosen map[types.UID]bool) (n int) {
+	for _, m := range r.of(set) {
+		if m.DeletionTimestamp.IsZero() && chosen[m.UID] {
+			n++
+		}
+	}
+	return n
 }
 
 // unshared reports whether the deployment lists a removal that no set has yet. Until a set has it, a set with too many Machines picks the
@@ -90,7 +107,7 @@ func (r *run) event() {
 
 // operator makes one change of the kind that an operator or the autoscaler makes.
 func (r *run) operator(m *v1alpha1.Machine) {
-	switch rapid.IntRange(0, 6).Draw(r.t, "person") {
+	switch rapid.IntRange(0, 7).Draw(r.t, "person") {
 	case 0:
 		r.template(rapid.SampledFrom([]string{"A", "B", "C"}).Draw(r.t, "template"))
 	case 1:
@@ -109,7 +126,19 @@ func (r *run) operator(m *v1alpha1.Machine) {
 		r.now = r.now.Add(20 * time.Minute)
 	case 6:
 		r.now = r.now.Add(20 * time.Second)
+	case 7:
+		r.scaleSet()
 	}
+}
+
+// scaleSet writes another size into a set, as a person or an HPA does (F-162).
+func (r *run) scaleSet() {
+	if len(r.sets) == 0 {
+		return
+	}
+	set := r.sets[rapid.IntRange(0, len(r.sets)-1).Draw(r.t, "scaled set")]
+	set.Spec.Replicas = new(rapid.Int32Range(0, 6).Draw(r.t, "size of a set"))
+	set.Generation++
 }
 
 // finish ends the pause, makes all Nodes Ready, lets the rollout end, and checks the final state.
@@ -169,6 +198,10 @@ func (r *run) scatter() {
 		r.decide()
 		set := r.sets[len(r.sets)-1]
 		set.Spec.Replicas = new(rapid.Int32Range(0, 4).Draw(r.t, "size"))
+		delete(set.Annotations, v1alpha1.AnnotationDecided)
+		if err := Decide(set); err != nil {
+			r.t.Fatal(err)
+		}
 		for range rapid.IntRange(0, 5).Draw(r.t, "machines") {
 			r.make(set)
 			m := r.machines[len(r.machines)-1]

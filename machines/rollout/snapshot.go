@@ -46,6 +46,9 @@ type Plan struct {
 	// is to replace: Create is needed only if the API server shows the same versions of them.
 	Create  *v1alpha1.MachineSet
 	Instead []*v1alpha1.MachineSet
+	// Restore is the set whose template another client has changed, with the template to write back; nil when there is none. The caller
+	// writes it before anything else of the plan.
+	Restore *TemplateChange
 	// Changes lists the sets to write, each with one conditional patch.
 	Changes []SetChange
 	// Delete lists old sets without Machines that are beyond the history limit.
@@ -89,6 +92,14 @@ type SetChange struct {
 	MinReadySeconds int32
 	// Annotations holds the annotations to write. An empty value removes the key.
 	Annotations map[string]string
+	// Found is the size that another client has written, and that this change sets back; nil when there is none.
+	Found *int32
+}
+
+// TemplateChange is a set whose template is to be replaced.
+type TemplateChange struct {
+	Set      *v1alpha1.MachineSet
+	Template *v1alpha1.MachineTemplateSpec
 }
 
 // Step is one decision of a plan.

@@ -10,11 +10,12 @@ import (
 )
 
 // followDeletions implements OnDelete: an old set keeps the Machines that were not deleted by hand, and the current set creates the rest. A
-// smaller size removes the surplus from the oldest sets first.
+// smaller size removes first the Machines with the annotation delete-machine, and then those of the oldest sets.
 func (w *work) followDeletions() {
 	for _, s := range w.old() {
 		w.resize(s, min(s.size, int32(len(s.living))), "OnDelete: Machines were deleted by hand")
 	}
+	w.shrinkMarked(w.sizes()-w.replicas, 0)
 	surplus := w.sizes() - w.replicas
 	for _, s := range w.old() {
 		if n := min(s.size, surplus); n > 0 {
@@ -61,6 +62,7 @@ func (w *work) scalePaused() {
 	case 1:
 		w.raise(active[0], w.replicas, "paused: the only active set gets the deployment's size")
 	default:
+		w.shrinkMarked(w.sizes()-w.allowed(), w.floor())
 		// The sets may grow into the surge only when the deployment's size has risen. Otherwise they grow at most to that size.
 		change := w.allowed() - w.sizes()
 		if change > 0 && !w.grew(active) {

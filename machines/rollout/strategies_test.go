@@ -27,6 +27,41 @@ func TestASmallerSizeUnderOnDelete(t *testing.T) {
 	})
 }
 
+func TestAMarkedMachineGoesFirstWhicheverSetHasIt(t *testing.T) {
+	for name, key := range map[string]string{"machine-controller's": v1alpha1.AnnotationDeleteMachine, "Cluster API's": v1alpha1.AnnotationDeleteMachineCAPI} {
+		t.Run("under OnDelete, a Machine of the current set with "+name+" annotation goes before old ones (F-163)", func(t *testing.T) {
+			w := settled(shape{4, "1", "0"})
+			w.d.Spec.Strategy.Type = v1alpha1.OnDelete
+			w.template("B")
+			w.delete(w.first("A"))
+			w.delete(w.first("A"))
+			w.settle(nothing())
+			marked := w.first("B")
+			marked.Annotations = map[string]string{key: ""}
+			w.scale(3)
+			w.settle(nothing())
+			if got := w.sizes(); got != "[A=2 B=1]" || !w.deleted[marked.Name] {
+				t.Errorf("sizes %s, the marked Machine is deleted: %v", got, w.deleted[marked.Name])
+			}
+		})
+	}
+	t.Run("while a rollout is paused, a marked Machine goes before the sets shrink by their shares (F-163)", func(t *testing.T) {
+		w := settled(shape{6, "1", "0"})
+		w.template("B")
+		w.plan()
+		w.act(w.sets[1])
+		w.d.Spec.Paused = true
+		w.settle(nothing())
+		marked := w.first("B")
+		marked.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: ""}
+		w.scale(5)
+		w.settle(nothing())
+		if !w.deleted[marked.Name] {
+			t.Errorf("sizes %s, and the marked Machine is not deleted", w.sizes())
+		}
+	})
+}
+
 func TestASetGrowsAfterAnotherHasShrunk(t *testing.T) {
 	for name, set := range map[string]func(*simulation){
 		"under OnDelete, the current set grows only when the old set has deleted its surplus Machines (MCM-70)": func(w *simulation) {

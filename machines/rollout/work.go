@@ -47,9 +47,13 @@ type setWork struct {
 	leavingNodes []string
 	// removing counts the Machines that a rollout removed and that still have a server, or may get one (MC-17).
 	removing int32
-	// before is the current size of the set. size is the planned size.
+	// before is the size that the deployment decided last. size is the planned size. found is the size that another client has written and that
+	// the plan sets back; nil when there is none.
 	before, size int32
-	removals     []v1alpha1.Removal
+	found        *int32
+	// original is the template to set back in the set; nil when no other client has changed the template.
+	original *v1alpha1.MachineTemplateSpec
+	removals []v1alpha1.Removal
 	// rolloutRemovals holds spec.rolloutRemovals without Machines that are gone. recordChanged is true when the plan added an entry.
 	rolloutRemovals []v1alpha1.Removal
 	recordChanged   bool
@@ -95,11 +99,7 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 			s.removing++
 		}
 	}
-	s.before = int32(len(s.living))
-	if n := state.Set.Spec.Replicas; n != nil && *n >= 0 {
-		// A negative size was stored before sizes were validated, and is ignored. A size above the maximum is lowered to the maximum.
-		s.before = min(*n, v1alpha1.MaxReplicas)
-	}
+	s.before = decidedSize(state.Set, int32(len(s.living)))
 	s.size = s.before
 	s.sortLiving()
 	return s

@@ -117,7 +117,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// setEvents enqueues a set when the set changes. For a set without a deployment it also records the entries of spec.removals.
+// setEvents enqueues a set when the set changes. For a set without a deployment it also records the entries of spec.removals, and reports a
+// new writer of its size.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	named := func(s *v1alpha1.MachineSet) []v1alpha1.Removal {
 		if metav1.GetControllerOfNoCopy(s) != nil {
@@ -125,7 +126,14 @@ func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet,
 		}
 		return s.Spec.Removals
 	}
-	return ownership.Remembering(&r.specs.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{})
+	replicas := func(s *v1alpha1.MachineSet) *int32 {
+		if metav1.GetControllerOfNoCopy(s) != nil {
+			return nil
+		}
+		return s.Spec.Replicas
+	}
+	return ownership.Remembering(&r.specs.named, named,
+		ownership.ReportingWriters(r.events, replicas, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{}))
 }
 
 // machineEvents enqueues the set of a Machine when the Machine is created, changed or deleted.

@@ -1,6 +1,7 @@
 package set
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -46,7 +47,7 @@ type decision struct {
 	create  int
 	// waits describes why fewer Machines are created than are missing; nil when there is no such reason.
 	waits error
-	// held describes what keeps the set from creating the Machines that it lacks, without being a fault; empty when nothing does.
+	// held describes what keeps the set from following its spec, without being a fault; empty when nothing does.
 	held string
 }
 
@@ -79,8 +80,11 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 }
 
 // decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size is.
-// Only living Machines count towards the size. While the cache does not show all created Machines, decide deletes no Machine to reach a
-// smaller size: the created Machines have no Node yet and must be deleted first, but decide would choose a Machine with a Node instead.
+// Only living Machines count towards the size. A set of a deployment follows only what the deployment has written: it keeps its Machines when
+// another client writes a size, and creates none of a template that another client has written (F-162).
+//
+// While the cache does not show all created Machines, decide deletes no Machine to reach a smaller size: the created Machines have no Node
+// yet and must be deleted first, but decide would choose a Machine with a Node instead.
 func decide(s observed) decision {
 	var d decision
 	var living []rollout.MachineFacts
@@ -94,13 +98,19 @@ func decide(s observed) decision {
 	}
 	count := len(living) + s.unseen
 	d.wanted, d.restore = wanted(s.set, count)
+	undecided, known := rollout.UndecidedSize(s.set)
+	if known != nil {
+		d.wanted = int(*known)
+	}
 	switch surplus := count - d.wanted; {
+	case undecided != "":
+		d.held = undecided
 	case surplus > 0 && s.unseen == 0:
 		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
 		d.surplus = min(surplus, len(order))
 		d.remove = append(d.remove, order[:d.surplus]...)
 	case surplus < 0:
-		if d.held = creationStopped(s.set); d.held == "" {
+		if d.held = cmp.Or(creationStopped(s.set), rollout.UndecidedTemplate(s.set)); d.held == "" {
 			d.create, d.waits = afterServers(min(-surplus, maxPerReconcile), living, s.unseen)
 		}
 	}

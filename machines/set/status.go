@@ -172,6 +172,8 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next dec
 	if int(st.AvailableReplicas) < wanted {
 		available.Status, available.Reason = metav1.ConditionFalse, "TooFewAvailable"
 		available.Message += "; " + cmp.Or(next.held, "the conditions of the others show what they wait for")
+	} else if next.held != "" {
+		available.Message += "; " + next.held
 	}
 	failure := metav1.Condition{Type: v1alpha1.ConditionReplicaFailure, Status: metav1.ConditionFalse, Reason: "AsExpected"}
 	if st.ErrorReason != nil {

@@ -22,9 +22,10 @@ const (
 
 // Annotations that users set.
 const (
-	// AnnotationDeleteMachine, on a Machine, with any non-empty value: when the Machine's set shrinks, the set deletes this Machine first.
-	// The annotation does not lower the size of the set.
-	AnnotationDeleteMachine = "cluster.k8s.io/delete-machine"
+	// AnnotationDeleteMachine and AnnotationDeleteMachineCAPI, on a Machine, with any value: when the Machine's group shrinks, this Machine is
+	// deleted first. The annotation does not lower the size of the group. See [FirstToDelete].
+	AnnotationDeleteMachine     = "cluster.k8s.io/delete-machine"
+	AnnotationDeleteMachineCAPI = "cluster.x-k8s.io/delete-machine"
 	// AnnotationSkipEviction, on a Node, with any value: drover does not evict the Node's pods when the Node's Machine is deleted.
 	AnnotationSkipEviction = "kubermatic.io/skip-eviction"
 	// AnnotationInitializers, on a Machine, with a non-empty value: drover does not create a server for the Machine yet.
@@ -176,6 +177,11 @@ const (
 	// removed from the set. Sets of machine-controller and of older versions of drover do not have the annotation. When such a set first
 	// rolls under drover, its Machines that are being deleted count as removed by the rollout.
 	AnnotationRolloutRecord = Prefix + "rollout-record"
+
+	// AnnotationDecided, on a MachineSet with a deployment, is <size>.<hash>: the size and the hash of the template that the deployment decided
+	// last. drover-deployment writes it together with the size. The set follows no other size or template, so that it never acts on what
+	// another client writes into it before the deployment has set that back.
+	AnnotationDecided = Prefix + "decided"
 
 	// AnnotationStoredTemplate, on a MachineSet, holds two hashes: of the template that drover wrote, and of the template that the API server
 	// stored in its place. drover-deployment writes it when the two differ after the create.

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -175,25 +176,74 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secre
 	return nil
 }
 
-// cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the
-// namespace. Without a label it adds nothing when the namespace has several Clusters or none.
+// cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the namespace. Without a
+// label it adds nothing when the namespace has no Cluster, and refuses a choice between several.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
 	if s.reader.options.Objects == nil {
 		return nil
 	}
-	all := &v1alpha1.ClusterList{}
+	var c *v1alpha1.Cluster
 	if wanted := labels[v1alpha1.ClusterNameLabel]; wanted != "" {
-		all.Items = make([]v1alpha1.Cluster, 1)
+		c = &v1alpha1.Cluster{}
 		key := types.NamespacedName{Namespace: s.object.Namespace, Name: wanted}
-		if err := s.get(ctx, "Cluster", key, &all.Items[0]); err != nil {
+		if err := s.get(ctx, "Cluster", key, c); err != nil {
 			return about(fmt.Sprintf("%s: label %s", name, v1alpha1.ClusterNameLabel), err)
 		}
-	} else if err := s.reader.options.Objects.List(ctx, all, ctrlclient.InNamespace(s.object.Namespace), ctrlclient.Limit(2)); err != nil && !meta.IsNoMatchError(err) {
-		return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
+	} else {
+		all := &v1alpha1.ClusterList{}
+		if err := s.reader.options.Objects.List(ctx, all, ctrlclient.InNamespace(s.object.Namespace)); err != nil && !meta.IsNoMatchError(err) {
+			return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
+		}
+		only, err := s.onlyCluster(name, all.Items)
+		if err != nil {
+			return s.ambiguous(err)
+		}
+		c = only
 	}
-	if len(all.Items) != 1 {
+	if c == nil {
 		return nil
 	}
-	c := &all.Items[0]
 	return s.document(ctx, fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Namespace, c.Spec.ProviderSpec.Value)
+}
+
+// onlyCluster returns the Cluster of a namespace that a Machine without a label belongs to; nil when there is none. When there are several,
+// those of other programs do not count. It returns an error when two of the others have different documents.
+func (s *Sources) onlyCluster(name string, clusters []v1alpha1.Cluster) (*v1alpha1.Cluster, *fault.Error) {
+	if len(clusters) > 1 {
+		clusters = slices.DeleteFunc(slices.Clone(clusters), func(c v1alpha1.Cluster) bool { return isForeignCluster(c.Spec.ProviderSpec.Value) })
+	}
+	if len(clusters) == 0 {
+		return nil, nil
+	}
+	first := &clusters[0]
+	other := slices.IndexFunc(clusters, func(c v1alpha1.Cluster) bool {
+		return !equality.Semantic.DeepEqual(decoded(c.Spec.ProviderSpec.Value), decoded(first.Spec.ProviderSpec.Value))
+	})
+	if other < 0 {
+		return first, nil
+	}
+	return nil, invalid(name, "the namespace has the Clusters %s and %s with different provider specs, and the Machine has no label %s that names its own; put this label on the template of its MachineDeployment or set, or delete the Cluster that is not used",
+		first.Name, clusters[other].Name, v1alpha1.ClusterNameLabel)
+}
+
+// ambiguous refuses to read a provider spec without the document of its Cluster. When reading is lenient, the document counts as unreadable,
+// so that a server is looked for only where it is known to be.
+func (s *Sources) ambiguous(err *fault.Error) error {
+	if !s.object.Lenient {
+		return err
+	}
+	s.note(err.Message)
+	s.Unreadable = cmp.Or(s.Unreadable, err)
+	return nil
+}
+
+// decoded returns the value of a JSON document, to compare it with another one. Text that is not JSON is its own value.
+func decoded(document *runtime.RawExtension) (value any) {
+	if document == nil || len(document.Raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(document.Raw, &value); err != nil {
+		return string(document.Raw)
+	}
+	return value
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Name is the cloudProvider of the provider specs of this package.
@@ -37,6 +39,26 @@ func (d typed) foreign() string {
 		cmp.Or(foreignDocuments[group], "another program"), d.APIVersion, d.Kind, comingFrom)
 }
 
+// foreign reads whose a document is. text names another program; it is empty when the document is drover's. provider is its cloudProvider.
+func foreign(raw []byte) (text, provider string) {
+	var d struct {
+		typed
+		CloudProvider     string
+		CloudProviderSpec typed
+	}
+	_ = json.Unmarshal(raw, &d) // a field that cannot be decoded stays empty, and is refused elsewhere
+	return cmp.Or(d.foreign(), d.CloudProviderSpec.foreign()), d.CloudProvider
+}
+
+// isForeignCluster reports whether the document of a Cluster belongs to another program or cloud.
+func isForeignCluster(document *runtime.RawExtension) bool {
+	if document == nil {
+		return false
+	}
+	text, provider := foreign(document.Raw)
+	return text != "" || provider != "" && provider != Name
+}
+
 // checkProvider returns an error when cloudProvider names another cloud than OpenStack, or when the document is another program's. It is
 // called before the keys of the document are read: otherwise the error would be about keys that drover does not know. A cloudProvider in
 // a source of higher precedence replaces that of the document; for example, a Machine has precedence over its MachineClass.
@@ -45,14 +67,8 @@ func (d typed) foreign() string {
 // And a Cluster object may belong to another program, and must not stop the Machines of its namespace. ignored reports whether the
 // document must be treated as empty.
 func (s *Sources) checkProvider(path string, raw []byte) (ignored bool, err error) {
-	var d struct {
-		typed
-		CloudProvider     string
-		CloudProviderSpec typed
-	}
-	_ = json.Unmarshal(raw, &d) // a field that cannot be decoded stays empty, and is refused elsewhere
-	own, isCluster := d.CloudProvider, strings.HasPrefix(path, "Cluster ")
-	text := cmp.Or(d.foreign(), d.CloudProviderSpec.foreign())
+	text, own := foreign(raw)
+	isCluster := strings.HasPrefix(path, "Cluster ")
 	ignored = text != "" || isCluster && own != "" && own != Name
 	if provider := cmp.Or(s.Config.CloudProvider, own, Name); text == "" && provider != Name {
 		text = fmt.Sprintf("cloudProvider %s is not supported by drover; supported: %s", provider, strings.Join(s.reader.options.CloudProviders, ", "))
