@@ -14,6 +14,7 @@ type cloudConfig struct {
 	PackageUpgrade    bool       `json:"package_upgrade,omitempty"`
 	RebootIfRequired  bool       `json:"package_reboot_if_required,omitempty"`
 	Apt               *aptConfig `json:"apt,omitempty"`
+	BootCmd           [][]string `json:"bootcmd"`
 	RunCmd            [][]string `json:"runcmd"`
 }
 
@@ -52,6 +53,9 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 		written = append(written, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
 		enable, start = append(enable, u.name), append(start, u.name)
 	}
+	// The kubelet of an image that starts one at boot must not read the files below: it would join before the setup. cloud-init runs this
+	// before it writes files. The program that cloud-init has for it runs this at the first boot only.
+	c.BootCmd = [][]string{{"cloud-init-per", "instance", "drover-kubelet", "sh", "-c", "systemctl stop kubelet.service || true"}}
 	// cloud-init starts the units without waiting for them: the setup may take minutes, and cloud-init has other tasks.
 	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
 	body, err := toYAML(c)

@@ -38,7 +38,7 @@ func (in *Input) ignition(d *document) ([]byte, error) {
 	}
 	updates := !spec.DisableAutoUpdate && !spec.DisableUpdateEngine
 	if updates && in.Site.HTTPProxy != "" {
-		files = append(files, file{"/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf", 0o644, proxyDropIn})
+		files = append(files, file{"/etc/systemd/system/update-engine.service.d/zz-drover-proxy.conf", 0o644, proxyDropIn})
 	}
 	for _, f := range files {
 		c.Storage.Files = append(c.Storage.Files, types.File{

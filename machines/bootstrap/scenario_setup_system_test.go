@@ -143,7 +143,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 }
 
 func TestUserDataHasTheSameSettingsAsThatOfOperatingSystemManager(t *testing.T) {
-	const dropIn = "/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf"
+	const dropIn = "/etc/systemd/system/update-engine.service.d/zz-drover-proxy.conf"
 	for name, tc := range map[string]struct {
 		system, path string
 		parts        []string
