@@ -22,10 +22,52 @@ type host struct {
 }
 
 const (
-	hostKubelet    = "#!/bin/bash\necho 'Kubernetes v1.36.2'\n"
-	hostContainerd = "#!/bin/bash\n[[ $1 != --version ]] || { echo 'containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7'; exit; }\nprintf \"[x.runtimes.runc.options]\\n  ShimCgroup = ''\\n[y]\\n  config_path = ''\\n  sandbox = 'a/pause:1'\\n  sandboxer = 'podsandbox'\\n\"\n"
-	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
+	hostKubelet = "#!/bin/bash\necho 'Kubernetes v1.36.2'\n"
+	hostID      = "0a1b2c3d-0000-4000-8000-000000000001"
 )
+
+// hostContainerd is a containerd 2. It shows a configuration file without its comments as what is in force; what it imports is not merged.
+const hostContainerd = `#!/bin/bash
+case "$*" in
+--version) echo 'containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7' ;;
+'config default') cat <<'DEFAULT' ;;
+` + hostRuntimeConfig + `DEFAULT
+--config*'config dump') sed -E 's/ *#.*//' "$2" ;;
+esac
+`
+
+// hostRuntimeConfig has the parts of containerd 2's default configuration that the setup looks at.
+const hostRuntimeConfig = `version = 3
+disabled_plugins = []
+imports = []
+
+[plugins]
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = 'a/pause:1'
+
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = ''
+
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    runtime_type = 'io.containerd.runc.v2'
+    sandboxer = 'podsandbox'
+
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+      ShimCgroup = ''
+      SystemdCgroup = false
+`
+
+// hostSystemctl returns a systemctl that records its commands. It shows a property of containerd's unit from a file in the folder shown.
+func hostSystemctl(root string) string {
+	return `#!/bin/bash
+if [[ $1 == show ]]; then
+  file=` + root + `/shown/${2#--property=}
+  [[ ! -e $file ]] || cat "$file"
+else
+  echo systemctl "$@" >>` + root + `/commands
+fi
+`
+}
 
 // hostSysctl returns a sysctl program that sets the keys that exist as files in a directory, and fails for any other key.
 func hostSysctl(folder string) string {
@@ -58,9 +100,10 @@ func newHost(t *testing.T, in *Input) *host {
 		h.must(os.MkdirAll(h.path("bin"), 0o755))
 		h.must(os.Symlink(path, h.path("bin/"+tool)))
 	}
-	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "systemctl", "apt-get"} {
+	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "apt-get"} {
 		h.program("bin/"+quiet, "#!/bin/bash\necho "+quiet+" \"$@\" >>"+h.path("commands")+"\n")
 	}
+	h.program("bin/systemctl", hostSystemctl(h.root))
 	h.program("bin/sysctl", hostSysctl(h.path("/proc/sys")))
 	h.must(os.MkdirAll(h.path("/proc/sys/net/ipv6/conf/all"), 0o755))
 	for _, key := range []string{

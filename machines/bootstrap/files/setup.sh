@@ -179,34 +179,98 @@ runtime_fits() {
   exit 1
 }
 
-# An image's own configuration stays when it fits a kubelet and the operator wants nothing else of it. That of Flatcar is
-# below /usr, and fits.
+# Changes containerd's configuration only where a kubelet or the operator needs it. All else of an image's own stays: other runtimes,
+# and its imports. containerd itself says what is in force (config dump), whatever the form of the files.
 runtime_config() {
-  if [[ -z $RUNTIME_CONFIG ]]; then
-    command -v apt-get >/dev/null || return 0
-    ! grep -qs 'SystemdCgroup = true' /etc/containerd/config.toml || return 0
+  local own=/etc/containerd/config.toml new=/etc/containerd/config.toml.new file
+  file=$(runtime_file "$own")
+  if [[ ! -e $file ]]; then
+    containerd config default >"$work/dump.toml"
+    RUNTIME_CONFIG=own
+  elif ! dumped "$file"; then
+    echo "the setup failed: containerd cannot read the image's configuration $file" >&2
+    exit 1
   fi
-  # containerd 1 writes this setting into its default configuration, containerd 2 does not.
-  local edit=(-e '/SystemdCgroup = /d' -e '/runtimes\.runc\.options\]/a SystemdCgroup = true')
-  edit+=(-e 's#^( *config_path = ).*#\1"/etc/containerd/certs.d"#')
-  [[ -z $PAUSE_IMAGE ]] || edit+=(-e "s#^( *sandbox(_image)? = ).*#\\1\"$PAUSE_IMAGE\"#")
-  containerd config default | sed -E "${edit[@]}" >"$work/config.toml"
-  local changed=
-  renew "$work/config.toml" /etc/containerd/config.toml
-  if [[ -e /opt/drover/containerd-config.conf ]]; then
-    renew /opt/drover/containerd-config.conf /etc/systemd/system/containerd.service.d/10-drover-config.conf
+  mended >"$work/mended.toml"
+  ! cmp --silent "$work/dump.toml" "$work/mended.toml" || return 0
+  # Beside the old one, because what a configuration imports may be named relative to it.
+  install -D -m 0644 "$work/mended.toml" "$new"
+  # Files stay imported, unless they take back what is needed. Their settings are in the dump.
+  complete "$new" || { sed -i 's/^imports = .*/imports = []/' "$new" && complete "$new"; } || {
+    echo "the setup failed: what containerd imports beside $file keeps systemd from being the cgroup driver" >&2
+    exit 1
+  }
+  mv "$new" "$own"
+  if [[ $file != "$own" ]]; then
+    mkdir -p /etc/systemd/system/containerd.service.d
+    printf '[Service]\nExecStart=\nExecStart=%s --config %s\n' "$(command -v containerd)" "$own" >/etc/systemd/system/containerd.service.d/zz-drover-config.conf
   fi
-  if [[ -n $changed ]]; then
-    systemctl daemon-reload
-    systemctl try-restart containerd.service
-  fi
+  systemctl daemon-reload
+  systemctl try-restart containerd.service
 }
 
-renew() { # FILE TARGET: puts the file there and sets changed, unless it is there already
-  cmp --silent "$1" "$2" || {
-    install -D -m 0644 "$1" "$2"
-    changed=yes
+runtime_file() { # DEFAULT: the configuration that containerd's unit names; Flatcar's is below /usr, in a variable
+  local command variables name
+  command=$(systemctl show --property=ExecStart --value containerd.service)
+  [[ $command =~ [[:space:]](--config|-c)[=[:space:]]([^[:space:];]+) ]] || {
+    echo "$1"
+    return
   }
+  name=${BASH_REMATCH[2]}
+  if [[ $name == '$'* ]]; then
+    variables=$(systemctl show --property=Environment --value containerd.service)
+    [[ " $variables" =~ [[:space:]]${name//[\$\{\}]/}=([^[:space:]]+) ]] || return 0
+    name=${BASH_REMATCH[1]}
+  fi
+  echo "$name"
+}
+
+dumped() { # FILE: writes what is in force to dump.toml, without FILE among its imports, where containerd 1 lists it
+  containerd --config "$1" config dump | sed -E "/^imports = /s#[\"']$1[\"'](, )?##" >"$work/dump.toml"
+}
+
+complete() { # FILE: mends it until containerd finds nothing to mend: a plugin shows its settings only once it is enabled
+  for _ in 1 2 3; do
+    dumped "$1" || return
+    mended >"$work/mended.toml"
+    ! cmp --silent "$work/dump.toml" "$work/mended.toml" || return 0
+    cat "$work/mended.toml" >"$1"
+  done
+  return 1
+}
+
+# A value that is right stays as it is written, so that a configuration which needs nothing is not changed.
+mended() { # prints dump.toml with the CRI plugin, systemd as the cgroup driver of each runtime with runc, and the operator's settings
+  awk -v own="$RUNTIME_CONFIG" -v pause="$PAUSE_IMAGE" -v registries=/etc/containerd/certs.d '
+    function value(text) { sub(/^[^=]*= /, "", text); gsub(/["\047]/, "", text); return text }
+    function set(text) { match($0, /^[^=]*= /); $0 = substr($0, 1, RLENGTH) text }
+    function table(text) { sub(/^ *\[/, "", text); sub(/\] *$/, "", text); return text }
+    { line[NR] = $0 }
+    /^ *\[/ { section = table($0); known[section] = 1 }
+    /^ *runtime_type = ["\047]io\.containerd\.runc\.v2["\047]$/ && section ~ /\.containerd\.runtimes\./ { runc[section ".options"] = 1 }
+    /^ *SystemdCgroup = / { driver[section] = 1 }
+    END {
+      section = ""
+      for (i = 1; i <= NR; i++) {
+        $0 = line[i]
+        if (/^ *\[/) {
+          section = table($0)
+          # containerd refuses these beside a folder with the registries.
+          dropped = own != "" && section ~ /\.registry\.(mirrors\.|configs\..*\.tls$)/
+          if (section in runc && !(section in driver)) $0 = $0 "\nSystemdCgroup = true"
+        }
+        if (dropped) continue
+        if (/^disabled_plugins = /) {
+          gsub(/["\047](cri|io\.containerd\.grpc\.v1\.cri|io\.containerd\.cri\.v1\.(images|runtime))["\047](, )?/, "")
+          sub(/, \]$/, "]")
+        }
+        if (/^ *SystemdCgroup = / && section in runc && value($0) != "true") set("true")
+        if (own != "" && /^ *config_path = / && !index(":" value($0) ":", ":" registries ":")) set("\"" registries "\"")
+        if (pause != "" && /^ *sandbox(_image)? = / && value($0) != pause) set("\"" pause "\"")
+        print
+      }
+      for (name in runc) if (!(name in known)) print "\n[" name "]\nSystemdCgroup = true"
+    }' "$work/dump.toml"
 }
 
 network_plugins() {
