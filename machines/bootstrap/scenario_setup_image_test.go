@@ -1,8 +1,10 @@
 package bootstrap
 
 import (
+	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -37,4 +39,78 @@ func TestCloudInitStopsTheKubeletOfTheImageBeforeItWritesFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheSetupScriptFindsTheServersUUIDWithoutTheMetadataService(t *testing.T) {
+	const product, uuid = "/sys/class/dmi/id/product_name", "/sys/class/dmi/id/product_uuid"
+	const drive = "/run/drover/config-drive/openstack/latest/meta_data.json"
+	document := `{"uuid": "` + hostID + `"}`
+	for name, tc := range map[string]struct {
+		files     map[string]string
+		cloudInit string // the answer of cloud-init query; empty when the image has no cloud-init
+		fails     bool
+	}{
+		"on a config drive with the label config-2":                                         {map[string]string{"/dev/disk/by-label/config-2": "", drive: document}, "", false},
+		"on a config drive with the label CONFIG-2 (F-158)":                                 {map[string]string{"/dev/disk/by-label/CONFIG-2": "", drive: document}, "", false},
+		"in what cloud-init has read (F-158)":                                               {nil, hostID, false},
+		"in the firmware of a server of Nova (F-158)":                                       {map[string]string{product: "OpenStack Nova\n", uuid: hostID + "\n"}, "iid-datasource-none", false},
+		"in the firmware, in capital letters (F-158)":                                       {map[string]string{product: "OpenStack Compute\n", uuid: strings.ToUpper(hostID) + "\n"}, "", false},
+		"nowhere, when cloud-init has no UUID and the firmware is not that of Nova (F-158)": {map[string]string{product: "PowerEdge R650\n", uuid: hostID + "\n"}, "i-00000a1b", true},
+	} {
+		t.Run("the setup finds the server's UUID "+name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.whole()
+			h.must(os.Remove(h.path("web/meta_data.json")))
+			for path, content := range tc.files {
+				h.write(path, content)
+			}
+			if tc.cloudInit != "" {
+				h.program("bin/cloud-init", "#!/bin/bash\n[[ $* != 'query v1.instance_id' ]] || echo "+tc.cloudInit+"\n")
+			}
+			out, err := h.run(pathSetup)
+			if tc.fails {
+				if err == nil || !strings.Contains(out, "the setup failed: neither the metadata service, a config drive, cloud-init nor the firmware names this server\n") {
+					t.Errorf("error %v, printed:\n%s", err, out)
+				}
+				return
+			}
+			if err != nil || h.content("/run/drover/provider-id.env") != providerEnv {
+				t.Errorf("error %v, provider ID %q", err, h.content("/run/drover/provider-id.env"))
+			}
+		})
+	}
+}
+
+func TestAServerWhoseImageWasMadeOfANodeBecomesANodeOfItsOwn(t *testing.T) {
+	const certificate, kubeconfig, record = "/var/lib/kubelet/pki/kubelet-client-current.pem", "/var/lib/kubelet/kubeconfig", "/var/lib/drover/server-id"
+	const other = "11111111-2222-4333-8444-555555555555"
+	h := newHost(t, input("ubuntu", "{}"))
+	h.whole()
+	for path, content := range map[string]string{certificate: "old", kubeconfig: "old", record: other + "\n", "/var/lib/drover/owner": "another server\n"} {
+		h.write(path, content)
+	}
+	h.must(os.Rename(h.path("web/meta_data.json"), h.path("web/later")))
+	t.Run("the setup does not use the record of the other server (F-158)", func(t *testing.T) {
+		if _, err := h.setup(); err == nil {
+			t.Errorf("the server is set up as %q", h.content("/run/drover/provider-id.env"))
+		}
+	})
+	h.must(os.Rename(h.path("web/later"), h.path("web/meta_data.json")))
+	t.Run("the kubelet has no certificate of the other node (F-158)", func(t *testing.T) {
+		if _, err := h.setup(); err != nil || h.content("/run/drover/provider-id.env") != providerEnv {
+			t.Errorf("error %v, provider ID %q", err, h.content("/run/drover/provider-id.env"))
+		}
+		for _, path := range []string{certificate, kubeconfig} {
+			if _, err := os.Stat(h.path(path)); err == nil {
+				t.Errorf("%s is that of the other node", path)
+			}
+		}
+	})
+	t.Run("the setup keeps the certificate and the record of this server at the next boot (F-158)", func(t *testing.T) {
+		h.write(certificate, "own")
+		h.must(os.Remove(h.path("web/meta_data.json")))
+		if _, err := h.setup(); err != nil || h.content(certificate) != "own" || h.content("/run/drover/provider-id.env") != providerEnv {
+			t.Errorf("error %v, certificate %q, provider ID %q", err, h.content(certificate), h.content("/run/drover/provider-id.env"))
+		}
+	})
 }

@@ -143,7 +143,7 @@ func mendWith(t *testing.T, program string, in *Input, main, imported string) {
 		"\ndisabled_plugins = []\n":                                 true,
 		`BinaryName = "/usr/bin/nvidia-container-runtime"`:          gpu,
 		`default_runtime_name = "nvidia"`:                           gpu,
-		"\nroot = \"/srv/containerd\"\n":                             gpu,
+		"\nroot = \"/srv/containerd\"\n":                            gpu,
 		`endpoint = ["https://old.example"]`:                        strings.Contains(main, "old.example") && !own,
 		`config_path = "` + h.path("/etc/containerd/certs.d") + `"`: own || main == "",
 		`"` + in.Site.PauseImage + `"`:                              own || in.Site.PauseImage == "" && strings.Contains(dump, `""`),

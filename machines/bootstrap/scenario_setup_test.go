@@ -130,6 +130,7 @@ func TestTheSetupScriptUsesTheServerIDOfAnEarlierBootWhenTheMetadataServiceFails
 	if _, err := h.setup(); err == nil {
 		t.Error("a server without a name was set up")
 	}
+	// The first run has recorded whose the records are.
 	h.write("/var/lib/drover/server-id", hostID+"\n")
 	if _, err := h.setup(); err != nil || h.content("/run/drover/provider-id.env") != providerEnv {
 		t.Errorf("the name of an earlier boot was not used: %v", err)

@@ -98,24 +98,62 @@ uuid_in() { # the server's own uuid, of the outermost object: a tag in meta, whi
     { key = before; before = $0 }' | sed -nE '/^[0-9a-f-]{36}$/p'
 }
 
-server_id() { # the server's identity: from the metadata service, the config drive, or an earlier boot
-  local uuid='' drive=/run/drover/config-drive
-  uuid=$(curl --noproxy '*' --fail --silent --show-error --max-time 10 --retry 5 --retry-delay 3 --retry-connrefused \
-    http://169.254.169.254/openstack/latest/meta_data.json | uuid_in) || true
-  if [[ -z $uuid && -e /dev/disk/by-label/config-2 ]]; then
+# An image that was made of a node has the kubelet's state and the records of another server. The bootstrap kubeconfig is written once
+# for each server, so its checksum says whose they are.
+own_state() {
+  local kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf owner
+  [[ -e $kubeconfig ]] || return 0
+  owner=$(sha256sum <"$kubeconfig")
+  if [[ ! -e /var/lib/drover/owner || $(</var/lib/drover/owner) != "$owner" ]]; then
+    rm -rf /var/lib/drover /var/lib/kubelet/pki /var/lib/kubelet/kubeconfig /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state
+    mkdir -p /var/lib/drover
+    echo "$owner" >/var/lib/drover/owner
+  fi
+}
+
+earlier_boot() {
+  cat /var/lib/drover/server-id
+}
+
+metadata_service() {
+  curl --noproxy '*' --fail --silent --show-error --max-time 10 --retry 5 --retry-delay 3 --retry-connrefused \
+    http://169.254.169.254/openstack/latest/meta_data.json | uuid_in
+}
+
+config_drive() { # its label is in capitals when it is a FAT file system
+  local label drive=/run/drover/config-drive
+  for label in config-2 CONFIG-2; do
+    [[ -e /dev/disk/by-label/$label ]] || continue
     mkdir -p "$drive"
-    mount -o ro /dev/disk/by-label/config-2 "$drive"
-    uuid=$(uuid_in <"$drive/openstack/latest/meta_data.json")
+    mount -o ro "/dev/disk/by-label/$label" "$drive" || continue
+    uuid_in <"$drive/openstack/latest/meta_data.json"
     umount "$drive"
-  fi
-  if [[ -z $uuid && -s /var/lib/drover/server-id ]]; then
-    uuid=$(</var/lib/drover/server-id)
-  fi
+    return
+  done
+}
+
+cloud_init() { # it has asked the metadata service or read the config drive for the user data
+  cloud-init query v1.instance_id
+}
+
+firmware() { # Nova gives QEMU the server's ID; other machines have a UUID of their own there
+  [[ $(</sys/class/dmi/id/product_name) == 'OpenStack '* ]] && cat /sys/class/dmi/id/product_uuid
+}
+
+server_id() { # the server's identity, from the first source that has it
+  local source uuid='' problems=$work/identity
+  for source in earlier_boot metadata_service config_drive cloud_init firmware; do
+    uuid=$("$source" 2>>"$problems") || true
+    uuid=${uuid,,}
+    [[ ! $uuid =~ ^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$ ]] || break
+    uuid=''
+  done
   [[ -n $uuid ]] || {
-    echo 'the setup failed: neither the metadata service nor a config drive names this server' >&2
+    cat "$problems" >&2
+    echo "the setup failed: neither the metadata service, a config drive, cloud-init nor the firmware names this server" >&2
     exit 1
   }
-  mkdir -p /run/drover /var/lib/drover
+  mkdir -p /run/drover
   echo "$uuid" >/var/lib/drover/server-id
   local flag=
   [[ -z $PROVIDER_ID_PREFIX ]] || flag=--provider-id=$PROVIDER_ID_PREFIX$uuid
@@ -298,6 +336,7 @@ if [[ ${1-} == packages ]]; then # drover-packages.service, beside the kubelet
   extra_packages
   exit
 fi
+own_state
 command -v update-ca-certificates >/dev/null || packages
 trust
 reread
