@@ -10,9 +10,6 @@ type cloudConfig struct {
 	Hostname          string     `json:"hostname"`
 	ManageEtcHosts    string     `json:"manage_etc_hosts"`
 	SSHAuthorizedKeys []string   `json:"ssh_authorized_keys,omitempty"`
-	PackageUpdate     bool       `json:"package_update,omitempty"`
-	PackageUpgrade    bool       `json:"package_upgrade,omitempty"`
-	RebootIfRequired  bool       `json:"package_reboot_if_required,omitempty"`
 	Apt               *aptConfig `json:"apt,omitempty"`
 	BootCmd           [][]string `json:"bootcmd"`
 	RunCmd            [][]string `json:"runcmd"`
@@ -32,14 +29,10 @@ type writeFile struct {
 
 // cloudConfig returns the cloud-init document for Ubuntu.
 func (in *Input) cloudConfig(d *document) ([]byte, error) {
-	spec, err := in.ubuntuSpec()
-	if err != nil {
+	if _, err := in.ubuntuSpec(); err != nil {
 		return nil, err
 	}
-	c := cloudConfig{
-		Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.sshKeys(),
-		PackageUpdate: spec.DistUpgradeOnBoot, PackageUpgrade: spec.DistUpgradeOnBoot, RebootIfRequired: spec.DistUpgradeOnBoot,
-	}
+	c := cloudConfig{Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.sshKeys()}
 	if proxy := in.Site.HTTPProxy; proxy != "" {
 		c.Apt = &aptConfig{HTTPProxy: proxy, HTTPSProxy: proxy}
 	}

@@ -179,12 +179,16 @@ func (in *Input) settings() string {
 		"PAUSE_IMAGE":         in.Site.PauseImage,
 		"RUNTIME_CONFIG":      "",
 		"PACKAGES":            in.packages(),
+		"DIST_UPGRADE":        "",
 	}
 	if v := in.Site.ContainerdVersion; v != "" {
 		values["CONTAINERD_VERSION"] = strings.TrimPrefix(v, "v")
 	}
 	if in.ownRuntimeConfig() {
 		values["RUNTIME_CONFIG"] = "own"
+	}
+	if spec, err := in.ubuntuSpec(); err == nil && spec.DistUpgradeOnBoot && in.Provider.OperatingSystem == "ubuntu" {
+		values["DIST_UPGRADE"] = "yes"
 	}
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -69,9 +69,13 @@ fi
 `
 }
 
-// hostSysctl returns a sysctl program that sets the keys that exist as files in a directory, and fails for any other key.
+// hostSysctl returns a sysctl program that sets and shows the keys that exist as files in a directory, and fails for any other key.
 func hostSysctl(folder string) string {
 	return `#!/bin/bash
+if [[ $1 == --values ]]; then
+  cat ` + folder + `/${2//.//}
+  exit
+fi
 result=0
 while IFS=' =' read -r key value; do
   file=` + folder + `/${key//.//}
@@ -92,7 +96,7 @@ func newHost(t *testing.T, in *Input) *host {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	h := &host{T: t, root: root}
-	for _, tool := range []string{"bash", "env", "mktemp", "rm", "awk", "sha256sum", "install", "mv", "mkdir", "tar", "gzip", "find", "grep", "sed", "cmp", "cat", "ln", "basename"} {
+	for _, tool := range []string{"bash", "env", "mktemp", "rm", "awk", "sha256sum", "install", "mv", "mkdir", "tar", "gzip", "find", "grep", "sed", "cmp", "cat", "ln", "basename", "touch", "timeout"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			t.Fatalf("the setup script needs %s: %v", tool, err)

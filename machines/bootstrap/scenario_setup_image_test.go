@@ -114,3 +114,87 @@ func TestAServerWhoseImageWasMadeOfANodeBecomesANodeOfItsOwn(t *testing.T) {
 		}
 	})
 }
+
+func TestPodsGetTheDNSServersOfTheImage(t *testing.T) {
+	const resolved, manager, plain = "/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/etc/resolv.conf"
+	for name, tc := range map[string]struct {
+		files []string
+		want  string // the file that the kubelet reads; empty when it is an empty file
+	}{
+		"systemd-resolved":        {[]string{resolved, manager, plain}, resolved},
+		"NetworkManager (F-160)":  {[]string{manager, plain}, manager},
+		"neither of them (F-160)": {[]string{plain}, plain},
+		"no DNS at all (F-160)":   {nil, ""},
+	} {
+		t.Run("pods get the DNS servers of an image with "+name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.whole()
+			for _, path := range tc.files {
+				h.write(path, "nameserver 192.0.2.1 # "+path)
+			}
+			for range 2 {
+				if _, err := h.setup(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := ""
+			if tc.want != "" {
+				want = "nameserver 192.0.2.1 # " + tc.want
+			}
+			if got := h.content("/run/drover/resolv.conf"); got != want || !strings.Contains(h.content("/var/lib/kubelet/config.yaml"), "resolvConf: "+h.path("/run/drover/resolv.conf")+"\n") {
+				t.Errorf("the kubelet reads %q, want %q", got, want)
+			}
+		})
+	}
+	t.Run("an image without systemd-resolved cannot have network.dns.servers (F-160)", func(t *testing.T) {
+		h := newHost(t, siteInput("ubuntu"))
+		h.whole()
+		h.must(os.MkdirAll(h.path("/usr/local/share/ca-certificates"), 0o755))
+		h.program("bin/systemctl", "#!/bin/bash\n[[ $* != 'is-active --quiet systemd-resolved.service' ]]\n")
+		out, err := h.run(pathSetup)
+		if err == nil || !strings.Contains(out, "the setup failed: network.dns.servers is for systemd-resolved, which does not run on this image\n") {
+			t.Errorf("error %v, printed\n%s", err, out)
+		}
+	})
+}
+
+func TestTheSetupScriptUpgradesThePackagesBeforeTheKubeletStarts(t *testing.T) {
+	const upgrade = " dist-upgrade --yes"
+	for name, tc := range map[string]struct {
+		apt    string // what apt-get does
+		node   bool   // the setup ends with a node, not with a reboot
+		second int    // upgrades at the second boot
+		files  []string
+	}{
+		"once, when that succeeds (F-160)":                                 {"exit 0\n", true, 0, nil},
+		"three times, and again at the next boot, when that fails (F-160)": {"exit 100\n", true, 3, nil},
+		"and reboots when that is required (F-160)":                        {"exit 0\n", false, 0, []string{"/run/reboot-required"}},
+	} {
+		t.Run("the setup upgrades the packages "+name, func(t *testing.T) {
+			in := siteInput("ubuntu")
+			in.Provider.OperatingSystemSpec.Raw = []byte(`{"distUpgradeOnBoot": true}`)
+			h := newHost(t, in)
+			h.whole()
+			h.must(os.MkdirAll(h.path("/usr/local/share/ca-certificates"), 0o755))
+			h.program("bin/sleep", "#!/bin/bash\n")
+			h.program("bin/apt-get", "#!/bin/bash\necho apt-get \"$@\" >>"+h.path("commands")+"\n"+tc.apt)
+			for _, path := range tc.files {
+				h.write(path, "")
+			}
+			out, err := h.run(pathSetup)
+			if _, missing := os.Stat(h.path("/run/drover/provider-id.env")); err != nil || (missing == nil) != tc.node {
+				t.Fatalf("error %v, provider ID %v:\n%s", err, missing, out)
+			}
+			first := h.content("commands")
+			if trust := strings.Index(first, "update-ca-certificates"); trust < 0 || trust > strings.Index(first, upgrade) || strings.Index(first, "systemd-resolved") > strings.Index(first, upgrade) {
+				t.Errorf("the upgrade does not have the site's certificates and DNS:\n%s", first)
+			}
+			if strings.Contains(first, "systemctl reboot") == tc.node {
+				t.Errorf("commands:\n%s", first)
+			}
+			if _, err := h.run(pathSetup); err != nil || strings.Count(strings.TrimPrefix(h.content("commands"), first), upgrade) != tc.second {
+				t.Errorf("the second boot, error %v:\n%s", err, h.content("commands"))
+			}
+		})
+	}
+}

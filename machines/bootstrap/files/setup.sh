@@ -6,7 +6,7 @@ trap 'echo "failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 # shellcheck source=/dev/null
 . /etc/drover/setup.env
 : "$KUBELET_VERSION" "$CONTAINERD_VERSION" "$RUNC_VERSION" "$CNI_PLUGINS_VERSION"
-: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG" "$PACKAGES"
+: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG" "$PACKAGES" "$DIST_UPGRADE"
 
 case $(uname -m) in
 x86_64) arch=amd64 ;;
@@ -75,19 +75,51 @@ trust() { # certificates that the whole system is to trust
 }
 
 kernel_settings() { # an image with IPv6 off has no keys for it; a key that is missing otherwise is an error
-  local file=/etc/sysctl.d/90-kubernetes.conf
+  local file=/etc/sysctl.d/90-kubernetes.conf raised=/run/sysctl.d/90-drover.conf
   if [[ ! -d /proc/sys/net/ipv6 ]]; then
     grep -v '^net\.ipv6\.' "$file" >"$work/sysctl.conf"
     file=$work/sysctl.conf
   fi
+  mkdir -p "${raised%/*}"
+  {
+    at_least fs.inotify.max_user_instances 8192
+    at_least fs.inotify.max_user_watches 524288
+  } >"$raised"
   sysctl --quiet --load="$file"
+  sysctl --quiet --load="$raised"
+  # As at boot, all files in the order of their names: an operator's 99-….conf has the last word.
+  systemctl restart systemd-sysctl.service || true
+}
+
+at_least() { # KEY VALUE: prints the setting with the larger one of VALUE and what is in force
+  local now
+  now=$(sysctl --values "$1")
+  echo "$1 = $((now > $2 ? now : $2))"
 }
 
 reread() { # what of the system's own services has been given new settings
-  [[ ! -e /etc/systemd/resolved.conf.d/10-drover.conf ]] || systemctl try-restart systemd-resolved.service
+  if [[ -e /etc/systemd/resolved.conf.d/10-drover.conf ]]; then
+    systemctl try-restart systemd-resolved.service
+    systemctl is-active --quiet systemd-resolved.service || {
+      echo "the setup failed: network.dns.servers is for systemd-resolved, which does not run on this image" >&2
+      exit 1
+    }
+  fi
   if [[ -e /etc/ssh/sshd_config.d/60-drover.conf ]]; then
     systemctl try-reload-or-restart ssh.service sshd.service || true
   fi
+}
+
+resolver() { # the kubelet gives pods the DNS servers of this file: not a stub on a loopback address, which no pod reaches
+  local file
+  mkdir -p /run/drover
+  for file in /run/systemd/resolve/resolv.conf /run/NetworkManager/no-stub-resolv.conf /etc/resolv.conf; do
+    [[ -e $file ]] || continue
+    ln -sf "$file" /run/drover/resolv.conf
+    return
+  done
+  rm -f /run/drover/resolv.conf
+  : >/run/drover/resolv.conf # an image without DNS
 }
 
 uuid_in() { # the server's own uuid, of the outermost object: a tag in meta, which the user writes, may have that name too
@@ -175,6 +207,27 @@ packages() { # what the setup, the kubelet and its network call for
   command -v apt-get >/dev/null || return 0
   apt update
   apt install --yes --no-install-recommends "${missing[@]}"
+}
+
+upgrade() { # distUpgradeOnBoot: at each boot until it has succeeded; a node with old packages is better than none
+  local try updated
+  [[ -n $DIST_UPGRADE && ! -e /var/lib/drover/upgraded ]] || return 0
+  command -v apt-get >/dev/null || return 0
+  for try in 1 2 3; do
+    ((try == 1)) || sleep 20
+    updated=yes
+    apt update || updated=
+    apt dist-upgrade --yes -o Dpkg::Options::=--force-confold || continue
+    [[ -z $updated ]] || touch /var/lib/drover/upgraded
+    if [[ -e /run/reboot-required ]]; then
+      echo "the upgrade needs a reboot"
+      timeout 300 cloud-init status --wait >/dev/null || true
+      systemctl reboot
+      exit
+    fi
+    [[ -z $updated ]] || return 0
+  done
+  echo "upgrading the packages failed: the node goes on without, and the next boot tries again" >&2
 }
 
 extra_packages() { # what the operator wants beside it: a node without them is better than none, and does not wait for them
@@ -340,6 +393,8 @@ own_state
 command -v update-ca-certificates >/dev/null || packages
 trust
 reread
+resolver
+upgrade
 swapoff -a
 modprobe -a overlay br_netfilter nf_conntrack
 kernel_settings
