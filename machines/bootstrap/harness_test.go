@@ -104,7 +104,7 @@ func newHost(t *testing.T, in *Input) *host {
 		h.must(os.MkdirAll(h.path("bin"), 0o755))
 		h.must(os.Symlink(path, h.path("bin/"+tool)))
 	}
-	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "apt-get"} {
+	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "apt-get", "sleep"} {
 		h.program("bin/"+quiet, "#!/bin/bash\necho "+quiet+" \"$@\" >>"+h.path("commands")+"\n")
 	}
 	h.program("bin/systemctl", hostSystemctl(h.root))

@@ -76,39 +76,6 @@ func TestTheSetupScriptInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
 	}
 }
 
-func TestPackagesThatTheOperatorListsAreInstalledOnServers(t *testing.T) {
-	const install = "install --yes --no-install-recommends "
-	for name, tc := range map[string]struct {
-		installed []string
-		apt       string
-		want      string
-	}{
-		"missing packages are installed (F-41)":                                   {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
-		"apt-get installs nothing when all packages are already installed (F-41)": {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
-		"packages that cannot be installed are skipped without an error (F-41)":   {nil, "exit 100\n", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := input("ubuntu", "{}")
-			in.Site.Packages = []string{"nfs-common", "cifs-utils"}
-			h := newHost(t, in)
-			h.whole()
-			for _, p := range tc.installed {
-				h.write("packages/"+p, "")
-			}
-			h.program("bin/apt-get", "#!/bin/bash\necho apt-get \"$@\" >>"+h.path("commands")+"\n"+tc.apt)
-			if _, err := h.setup(); err != nil || strings.Contains(h.content("commands"), install) {
-				t.Fatalf("the setup did not end, or the kubelet waits for packages: %v\n%s", err, h.content("commands"))
-			}
-			if _, err := h.run(pathSetup, "packages"); err != nil {
-				t.Fatalf("drover-packages.service fails: %v", err)
-			}
-			if got := h.content("commands"); strings.Contains(got, install) != (tc.want != "") || !strings.Contains(got, tc.want) {
-				t.Errorf("commands:\n%s", got)
-			}
-		})
-	}
-}
-
 func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	const restart = "restart kubelet.service\n"
 	for name, tc := range map[string]struct {

@@ -192,9 +192,23 @@ server_id() { # the server's identity, from the first source that has it
   echo "KUBELET_PROVIDER_ID=$flag" >/run/drover/provider-id.env
 }
 
-apt() {
-  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
-    -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"
+apt() { # waits up to five minutes for a lock: apt does so for dpkg's only, not for those of its lists and archives
+  local tries=30 status
+  while true; do
+    LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
+      -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@" 2>"$work/apt" && return
+    status=$?
+    cat "$work/apt" >&2
+    { ((--tries)) && grep -q '^E: Could not get lock' "$work/apt"; } || return "$status"
+    sleep 10
+  done
+}
+
+update() { # a source that is broken keeps apt from none of the others
+  apt update || {
+    echo "apt update failed: the lists of packages may be old" >&2
+    return 1
+  }
 }
 
 packages() { # what the setup, the kubelet and its network call for
@@ -205,8 +219,11 @@ packages() { # what the setup, the kubelet and its network call for
   command -v update-ca-certificates >/dev/null || missing+=(ca-certificates)
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || return 0
-  apt update
-  apt install --yes --no-install-recommends "${missing[@]}"
+  update || true
+  apt install --yes --no-install-recommends "${missing[@]}" || {
+    echo "the setup failed: installing ${missing[*]} failed" >&2
+    exit 1
+  }
 }
 
 upgrade() { # distUpgradeOnBoot: at each boot until it has succeeded; a node with old packages is better than none
@@ -216,7 +233,7 @@ upgrade() { # distUpgradeOnBoot: at each boot until it has succeeded; a node wit
   for try in 1 2 3; do
     ((try == 1)) || sleep 20
     updated=yes
-    apt update || updated=
+    update || updated=
     apt dist-upgrade --yes -o Dpkg::Options::=--force-confold || continue
     [[ -z $updated ]] || touch /var/lib/drover/upgraded
     if [[ -e /run/reboot-required ]]; then
@@ -231,15 +248,20 @@ upgrade() { # distUpgradeOnBoot: at each boot until it has succeeded; a node wit
 }
 
 extra_packages() { # what the operator wants beside it: a node without them is better than none, and does not wait for them
-  local missing=() name status
+  local missing=() failed=() name status
   command -v apt-get >/dev/null || return 0
   for name in $PACKAGES; do
     status=$(dpkg-query --show --showformat='${db:Status-Status}' "$name" 2>/dev/null) || true
     [[ $status == installed ]] || missing+=("$name")
   done
   ((${#missing[@]})) || return 0
-  { apt update && apt install --yes --no-install-recommends "${missing[@]}"; } ||
-    echo "installing ${missing[*]} failed: the node goes on without" >&2
+  update || true
+  for name in "${missing[@]}"; do
+    apt install --yes --no-install-recommends "$name" || failed+=("$name")
+  done
+  ((${#failed[@]})) || return 0
+  echo "installing ${failed[*]} failed: drover-packages.service tries again" >&2
+  exit 1
 }
 
 runtime() {
