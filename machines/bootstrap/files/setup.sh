@@ -134,11 +134,11 @@ uuid_in() { # the server's own uuid, of the outermost object: a tag in meta, whi
 # for each server, so its checksum says whose they are.
 own_state() {
   local kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf owner
+  mkdir -p /var/lib/drover
   [[ -e $kubeconfig ]] || return 0
   owner=$(sha256sum <"$kubeconfig")
   if [[ ! -e /var/lib/drover/owner || $(</var/lib/drover/owner) != "$owner" ]]; then
-    rm -rf /var/lib/drover /var/lib/kubelet/pki /var/lib/kubelet/kubeconfig /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state
-    mkdir -p /var/lib/drover
+    rm -rf /var/lib/drover/* /var/lib/kubelet/pki /var/lib/kubelet/kubeconfig /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state
     echo "$owner" >/var/lib/drover/owner
   fi
 }
