@@ -77,8 +77,8 @@ test-boot: ## real servers: virtual machines boot drover's user data and become 
 test-boot-openstack: ## one of these machines behind a real OpenStack (OS_CLIENT_CONFIG_FILE, OS_CLOUD), such as that of test/openstack/real
 	go test $(GO_TEST_FLAGS) -tags boot,openstack -count=1 -timeout 90m -v -run '^TestANodeJoinsAndIsDeletedWithARealOpenStack$$' ./test/boot
 
-test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
-	go test -tags extra -count=1 ./test/extra
+test-extra: ## generated user data against cloud-init, shellcheck, systemd, containerd and the kubelet's validation; says what is missing
+	go test -tags extra -count=1 ./test/extra ./machines/bootstrap
 
 bench: ## the benchmarks, but for the two that take long
 	go test -run '^$$' -bench . -skip '^BenchmarkScale' -benchmem ./...

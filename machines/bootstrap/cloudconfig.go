@@ -10,10 +10,8 @@ type cloudConfig struct {
 	Hostname          string     `json:"hostname"`
 	ManageEtcHosts    string     `json:"manage_etc_hosts"`
 	SSHAuthorizedKeys []string   `json:"ssh_authorized_keys,omitempty"`
-	PackageUpdate     bool       `json:"package_update,omitempty"`
-	PackageUpgrade    bool       `json:"package_upgrade,omitempty"`
-	RebootIfRequired  bool       `json:"package_reboot_if_required,omitempty"`
 	Apt               *aptConfig `json:"apt,omitempty"`
+	BootCmd           [][]string `json:"bootcmd"`
 	RunCmd            [][]string `json:"runcmd"`
 }
 
@@ -31,14 +29,10 @@ type writeFile struct {
 
 // cloudConfig returns the cloud-init document for Ubuntu.
 func (in *Input) cloudConfig(d *document) ([]byte, error) {
-	spec, err := in.ubuntuSpec()
-	if err != nil {
+	if _, err := in.ubuntuSpec(); err != nil {
 		return nil, err
 	}
-	c := cloudConfig{
-		Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.sshKeys(),
-		PackageUpdate: spec.DistUpgradeOnBoot, PackageUpgrade: spec.DistUpgradeOnBoot, RebootIfRequired: spec.DistUpgradeOnBoot,
-	}
+	c := cloudConfig{Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.sshKeys()}
 	if proxy := in.Site.HTTPProxy; proxy != "" {
 		c.Apt = &aptConfig{HTTPProxy: proxy, HTTPSProxy: proxy}
 	}
@@ -52,6 +46,9 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 		written = append(written, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
 		enable, start = append(enable, u.name), append(start, u.name)
 	}
+	// The kubelet of an image that starts one at boot must not read the files below: it would join before the setup. cloud-init runs this
+	// before it writes files. The program that cloud-init has for it runs this at the first boot only.
+	c.BootCmd = [][]string{{"cloud-init-per", "instance", "drover-kubelet", "sh", "-c", "systemctl stop kubelet.service || true"}}
 	// cloud-init starts the units without waiting for them: the setup may take minutes, and cloud-init has other tasks.
 	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
 	body, err := toYAML(c)

@@ -24,6 +24,9 @@ const (
 	pathResolver   = "/etc/systemd/resolved.conf.d/10-drover.conf"
 	pathUserCA     = "/etc/ssh/drover-user-ca.pub"
 	pathSSHD       = "/etc/ssh/sshd_config.d/60-drover.conf"
+	// systemd applies drop-ins in the order of their names. The image's own drop-ins must not override these.
+	pathKubeletDropIn = "/etc/systemd/system/kubelet.service.d/zz-drover.conf"
+	pathProxyDropIn   = "/etc/systemd/system/containerd.service.d/zz-drover-proxy.conf"
 )
 
 //go:embed files
@@ -92,6 +95,7 @@ var builtin = []file{
 	{"/etc/modules-load.d/kubernetes.conf", 0o644, "modules.conf"},
 	{"/etc/sysctl.d/90-kubernetes.conf", 0o644, "sysctl.conf"},
 	{"/opt/drover/containerd.service", 0o644, "containerd.service"},
+	{pathKubeletDropIn, 0o644, "kubelet.conf"},
 	{pathSetup, 0o755, "setup.sh"},
 	{pathReport, 0o755, "report.sh"},
 	{pathWatchdog, 0o755, "watchdog.sh"},
@@ -150,7 +154,7 @@ func (in *Input) siteFiles() ([]file, error) {
 	}
 	if env := in.Site.proxy(in.Server); env != "" {
 		out = append(out, file{pathProxy, 0o600, env},
-			file{"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf", 0o644, proxyDropIn})
+			file{pathProxyDropIn, 0o644, proxyDropIn})
 	}
 	return out, nil
 }
@@ -175,9 +179,13 @@ func (in *Input) settings() string {
 		"PAUSE_IMAGE":         in.Site.PauseImage,
 		"RUNTIME_CONFIG":      "",
 		"PACKAGES":            in.packages(),
+		"DIST_UPGRADE":        "",
 	}
 	if in.ownRuntimeConfig() {
 		values["RUNTIME_CONFIG"] = "own"
+	}
+	if spec, err := in.ubuntuSpec(); err == nil && spec.DistUpgradeOnBoot && in.Provider.OperatingSystem == "ubuntu" {
+		values["DIST_UPGRADE"] = "yes"
 	}
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -107,7 +107,7 @@ func checkContained(t *testing.T, system string, field struct {
 		}
 	}
 	for path, names := range map[string][]string{
-		"/etc/drover/setup.env": {"CNI_PLUGINS_VERSION", "CONTAINERD_VERSION", "KUBELET_VERSION", "PACKAGES", "PAUSE_IMAGE", "PROVIDER_ID_PREFIX", "RUNC_VERSION", "RUNTIME_CONFIG"},
+		"/etc/drover/setup.env": {"CNI_PLUGINS_VERSION", "CONTAINERD_VERSION", "DIST_UPGRADE", "KUBELET_VERSION", "PACKAGES", "PAUSE_IMAGE", "PROVIDER_ID_PREFIX", "RUNC_VERSION", "RUNTIME_CONFIG"},
 		"/etc/default/kubelet":  {"KUBELET_EXTRA_ARGS"},
 		"/etc/drover/proxy.env": {"ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"},
 	} {

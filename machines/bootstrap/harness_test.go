@@ -22,14 +22,60 @@ type host struct {
 }
 
 const (
-	hostKubelet    = "#!/bin/bash\necho 'Kubernetes v1.36.2'\n"
-	hostContainerd = "#!/bin/bash\n[[ $1 != --version ]] || { echo 'containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7'; exit; }\nprintf \"[x.runtimes.runc.options]\\n  ShimCgroup = ''\\n[y]\\n  config_path = ''\\n  sandbox = 'a/pause:1'\\n  sandboxer = 'podsandbox'\\n\"\n"
-	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
+	hostKubelet = "#!/bin/bash\necho 'Kubernetes v1.36.2'\n"
+	hostID      = "0a1b2c3d-0000-4000-8000-000000000001"
 )
 
-// hostSysctl returns a sysctl program that sets the keys that exist as files in a directory, and fails for any other key.
+// hostContainerd is a containerd 2. It shows a configuration file without its comments as what is in force; what it imports is not merged.
+const hostContainerd = `#!/bin/bash
+case "$*" in
+--version) echo 'containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7' ;;
+'config default') cat <<'DEFAULT' ;;
+` + hostRuntimeConfig + `DEFAULT
+--config*'config dump') sed -E 's/ *#.*//' "$2" ;;
+esac
+`
+
+// hostRuntimeConfig has the parts of containerd 2's default configuration that the setup looks at.
+const hostRuntimeConfig = `version = 3
+disabled_plugins = []
+imports = []
+
+[plugins]
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = 'a/pause:1'
+
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = ''
+
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    runtime_type = 'io.containerd.runc.v2'
+    sandboxer = 'podsandbox'
+
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+      ShimCgroup = ''
+      SystemdCgroup = false
+`
+
+// hostSystemctl returns a systemctl that records its commands. It shows a property of containerd's unit from a file in the folder shown.
+func hostSystemctl(root string) string {
+	return `#!/bin/bash
+if [[ $1 == show ]]; then
+  file=` + root + `/shown/${2#--property=}
+  [[ ! -e $file ]] || cat "$file"
+else
+  echo systemctl "$@" >>` + root + `/commands
+fi
+`
+}
+
+// hostSysctl returns a sysctl program that sets and shows the keys that exist as files in a directory, and fails for any other key.
 func hostSysctl(folder string) string {
 	return `#!/bin/bash
+if [[ $1 == --values ]]; then
+  cat ` + folder + `/${2//.//}
+  exit
+fi
 result=0
 while IFS=' =' read -r key value; do
   file=` + folder + `/${key//.//}
@@ -50,7 +96,7 @@ func newHost(t *testing.T, in *Input) *host {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	h := &host{T: t, root: root}
-	for _, tool := range []string{"bash", "env", "mktemp", "rm", "awk", "sha256sum", "install", "mv", "mkdir", "tar", "gzip", "find", "grep", "sed", "cmp", "cat", "ln", "basename"} {
+	for _, tool := range []string{"bash", "env", "mktemp", "rm", "awk", "sha256sum", "install", "mv", "mkdir", "tar", "gzip", "find", "grep", "sed", "cmp", "cat", "ln", "basename", "touch", "timeout"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			t.Fatalf("the setup script needs %s: %v", tool, err)
@@ -58,9 +104,10 @@ func newHost(t *testing.T, in *Input) *host {
 		h.must(os.MkdirAll(h.path("bin"), 0o755))
 		h.must(os.Symlink(path, h.path("bin/"+tool)))
 	}
-	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "systemctl", "apt-get"} {
+	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "apt-get", "sleep"} {
 		h.program("bin/"+quiet, "#!/bin/bash\necho "+quiet+" \"$@\" >>"+h.path("commands")+"\n")
 	}
+	h.program("bin/systemctl", hostSystemctl(h.root))
 	h.program("bin/sysctl", hostSysctl(h.path("/proc/sys")))
 	h.must(os.MkdirAll(h.path("/proc/sys/net/ipv6/conf/all"), 0o755))
 	for _, key := range []string{
@@ -95,7 +142,7 @@ cat "$file"
 // local replaces the paths in the script by paths below the root of the host.
 func (h *host) local(text string) string {
 	var pairs []string
-	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/"} {
+	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/", "/sys/class/"} {
 		pairs = append(pairs, dir, h.root+dir)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
@@ -164,7 +211,9 @@ func (h *host) setup() ([]string, error) {
 	h.must(os.RemoveAll(h.path("fetched")))
 	_, err := h.run(pathSetup)
 	fetched, readErr := os.ReadFile(h.path("fetched"))
-	h.must(readErr)
+	if !os.IsNotExist(readErr) { // nothing is requested when the server has all components and knows its ID
+		h.must(readErr)
+	}
 	urls := strings.Fields(string(fetched))
 	return slices.DeleteFunc(urls, func(u string) bool { return strings.HasSuffix(u, "/meta_data.json") }), err
 }

@@ -11,14 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Flatcar starts containerd with its own configuration below /usr, which is read-only. This drop-in makes containerd use the configuration
-// in /etc. The setup writes that configuration and then installs the drop-in: containerd starts before the setup, and would fail with a
-// drop-in that names a missing file.
-const (
-	pathOwnRuntimeConfig = "/opt/drover/containerd-config.conf"
-	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"
-)
-
 // contents is a form in which an Ignition document contains a file.
 type contents func(file string) types.Resource
 
@@ -52,12 +44,9 @@ func (in *Input) ignition(d *document, form contents) ([]byte, error) {
 		c.Passwd.Users = []types.PasswdUser{core}
 	}
 	files := append([]file{{"/etc/hostname", 0o644, in.Name + "\n"}}, d.files...)
-	if in.ownRuntimeConfig() {
-		files = append(files, file{pathOwnRuntimeConfig, 0o644, ownRuntimeConfig})
-	}
 	updates := !spec.DisableAutoUpdate && !spec.DisableUpdateEngine
 	if updates && in.Site.HTTPProxy != "" {
-		files = append(files, file{"/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf", 0o644, proxyDropIn})
+		files = append(files, file{"/etc/systemd/system/update-engine.service.d/zz-drover-proxy.conf", 0o644, proxyDropIn})
 	}
 	for _, f := range files {
 		c.Storage.Files = append(c.Storage.Files, types.File{

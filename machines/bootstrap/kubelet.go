@@ -46,8 +46,9 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		SerializeImagePulls:   ptr.To(false),
 		MaxParallelImagePulls: ptr.To[int32](10),
 		VolumePluginDir:       in.volumePluginDir(),
-		// Pods use the DNS servers in this file. The stub resolver in /etc/resolv.conf, 127.0.0.53, does not work inside a pod.
-		ResolverConfig:     ptr.To("/run/systemd/resolve/resolv.conf"),
+		// Pods use the DNS servers in this file. The setup links it to the file that the image has for that. The stub resolver in
+		// /etc/resolv.conf of many images, 127.0.0.53, does not work inside a pod.
+		ResolverConfig:     ptr.To("/run/drover/resolv.conf"),
 		RotateCertificates: true,
 		ServerTLSBootstrap: true,
 		StaticPodPath:      "/etc/kubernetes/manifests",

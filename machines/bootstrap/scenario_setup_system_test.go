@@ -76,44 +76,11 @@ func TestTheSetupScriptInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
 	}
 }
 
-func TestPackagesThatTheOperatorListsAreInstalledOnServers(t *testing.T) {
-	const install = "install --yes --no-install-recommends "
-	for name, tc := range map[string]struct {
-		installed []string
-		apt       string
-		want      string
-	}{
-		"missing packages are installed (F-41)":                                   {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
-		"apt-get installs nothing when all packages are already installed (F-41)": {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
-		"packages that cannot be installed are skipped without an error (F-41)":   {nil, "exit 100\n", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			in := input("ubuntu", "{}")
-			in.Site.Packages = []string{"nfs-common", "cifs-utils"}
-			h := newHost(t, in)
-			h.whole()
-			for _, p := range tc.installed {
-				h.write("packages/"+p, "")
-			}
-			h.program("bin/apt-get", "#!/bin/bash\necho apt-get \"$@\" >>"+h.path("commands")+"\n"+tc.apt)
-			if _, err := h.setup(); err != nil || strings.Contains(h.content("commands"), install) {
-				t.Fatalf("the setup did not end, or the kubelet waits for packages: %v\n%s", err, h.content("commands"))
-			}
-			if _, err := h.run(pathSetup, "packages"); err != nil {
-				t.Fatalf("drover-packages.service fails: %v", err)
-			}
-			if got := h.content("commands"); strings.Contains(got, install) != (tc.want != "") || !strings.Contains(got, tc.want) {
-				t.Errorf("commands:\n%s", got)
-			}
-		})
-	}
-}
-
 func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
-	const restart = "systemctl restart kubelet.service\n"
+	const restart = "restart kubelet.service\n"
 	for name, tc := range map[string]struct {
 		certificate bool
-		healthy     string // the results of twelve checks in order: y when the kubelet answers, n when it does not
+		healthy     string // the results of twelve checks in order: y when the kubelet answers, n when it does not, s when it is stopped
 		restarts    int
 	}{
 		"does not restart a kubelet that answers (F-41)":                          {true, "yyyyyyyyyyyy", 0},
@@ -121,6 +88,8 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 		"restarts a kubelet again after six further failed checks (F-41)":         {true, "nnnnnnnnnnnn", 2},
 		"counts failed checks from 0 again after an answer of the kubelet (F-41)": {true, "nnnnnynnnnny", 0},
 		"does not restart a kubelet that waits for its certificate (F-41)":        {false, "nnnnnnnnnnnn", 0},
+		"does not start a kubelet that somebody stopped (F-160)":                  {true, "yyssssssssss", 0},
+		"counts from 0 again after a stopped kubelet is started (F-160)":          {true, "nnnnnsnnnnns", 0},
 	} {
 		t.Run("the watchdog "+name, func(t *testing.T) {
 			h := newHost(t, input("flatcar", "{}"))
@@ -132,6 +101,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 			// fails, which ends the watchdog.
 			h.program("bin/sleep", "#!/bin/bash\nlooks=$(<"+h.path("looks")+")\n[[ $looks ]] || exit 1\necho \"${looks:0:1}\" >"+h.path("answer")+"\necho \"${looks:1}\" >"+h.path("looks")+"\n")
 			h.program("bin/curl", "#!/bin/bash\n[[ $(<"+h.path("answer")+") == y ]]\n")
+			h.program("bin/systemctl", "#!/bin/bash\n[[ $1 != is-active ]] || { [[ $(<"+h.path("answer")+") != s ]]; exit; }\necho systemctl \"$@\" >>"+h.path("commands")+"\n")
 			if _, err := h.run(pathWatchdog); err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +113,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 }
 
 func TestUserDataHasTheSameSettingsAsThatOfOperatingSystemManager(t *testing.T) {
-	const dropIn = "/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf"
+	const dropIn = "/etc/systemd/system/update-engine.service.d/zz-drover-proxy.conf"
 	for name, tc := range map[string]struct {
 		system, path string
 		parts        []string
@@ -174,6 +144,33 @@ func TestUserDataHasTheSameSettingsAsThatOfOperatingSystemManager(t *testing.T) 
 			}
 			if tc.absent != "" && strings.Contains(boot.Files[tc.path], tc.absent) {
 				t.Errorf("%s has %q", tc.path, tc.absent)
+			}
+		})
+	}
+}
+
+func TestTheSetupScriptRaisesKernelSettingsOnlyAndLeavesTheLastWordToTheOperator(t *testing.T) {
+	const watches = "fs/inotify/max_user_watches"
+	for name, tc := range map[string]struct{ before, operator, want string }{
+		"raises a number of watches that is too small (F-160)":     {"8192", "", "524288\n"},
+		"keeps a number of watches that is larger (F-160)":         {"1048576", "", "1048576\n"},
+		"leaves the operator's 99-site.conf the last word (F-160)": {"1048576", "100000", "100000\n"},
+	} {
+		t.Run("the setup "+name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.whole()
+			h.write("/proc/sys/"+watches, tc.before)
+			if tc.operator != "" { // systemd-sysctl applies all files in the order of their names
+				h.program("bin/systemctl", "#!/bin/bash\n[[ $* != 'restart systemd-sysctl.service' ]] || echo "+tc.operator+" >"+h.path("/proc/sys/"+watches)+"\n")
+			}
+			if _, err := h.setup(); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.content("/proc/sys/" + watches); got != tc.want {
+				t.Errorf("%s is %q, want %q", watches, got, tc.want)
+			}
+			if got := h.content("/run/sysctl.d/90-drover.conf"); !strings.Contains(got, "fs.inotify.max_user_instances = 8192\n") {
+				t.Errorf("settings:\n%s", got)
 			}
 		})
 	}

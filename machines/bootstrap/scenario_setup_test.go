@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/drover-project/drover/test/kubelet"
 )
 
 func TestTheSetupScriptDownloadsNothingWhenTheImageHasAllComponents(t *testing.T) {
@@ -81,7 +79,7 @@ func TestTheSetupScriptInstallsTheComponentsThatTheImageLacks(t *testing.T) {
 				t.Errorf("%s: %q", path, got)
 			}
 		}
-		if got := h.content("/etc/containerd/config.toml"); !strings.Contains(got, "runtimes.runc.options]\nSystemdCgroup = true\n") || !strings.Contains(got, "'a/pause:1'") {
+		if got := h.content("/etc/containerd/config.toml"); got != strings.NewReplacer("SystemdCgroup = false", "SystemdCgroup = true", "config_path = ''", "config_path = \""+h.path("/etc/containerd/certs.d")+"\"").Replace(hostRuntimeConfig) {
 			t.Errorf("containerd's configuration:\n%s", got)
 		}
 	})
@@ -132,6 +130,7 @@ func TestTheSetupScriptUsesTheServerIDOfAnEarlierBootWhenTheMetadataServiceFails
 	if _, err := h.setup(); err == nil {
 		t.Error("a server without a name was set up")
 	}
+	// The first run has recorded whose the records are.
 	h.write("/var/lib/drover/server-id", hostID+"\n")
 	if _, err := h.setup(); err != nil || h.content("/run/drover/provider-id.env") != providerEnv {
 		t.Errorf("the name of an earlier boot was not used: %v", err)
@@ -144,11 +143,12 @@ func TestTheSetupScriptAppliesTheOperatorsSiteSettings(t *testing.T) {
 	h := newHost(t, in)
 	h.whole()
 	h.must(os.MkdirAll(h.path("/usr/local/share/ca-certificates"), 0o755))
-	h.write("/etc/containerd/config.toml", "SystemdCgroup = true\n")
+	h.write("/etc/containerd/config.toml", strings.ReplaceAll(hostRuntimeConfig, "SystemdCgroup = false", "SystemdCgroup = true"))
 	if fetched, err := h.setup(); err != nil || len(fetched) != 0 {
 		t.Fatalf("fetched %q, error %v", fetched, err)
 	}
-	want := "[x.runtimes.runc.options]\nSystemdCgroup = true\n  ShimCgroup = ''\n[y]\n  config_path = \"" + h.root + "/etc/containerd/certs.d\"\n  sandbox = \"mirror.example/pause:3.10\"\n  sandboxer = 'podsandbox'\n"
+	want := strings.NewReplacer("SystemdCgroup = false", "SystemdCgroup = true", "config_path = ''", "config_path = \""+h.path("/etc/containerd/certs.d")+"\"",
+		"'a/pause:1'", `"mirror.example/pause:3.10"`).Replace(hostRuntimeConfig)
 	if got := h.content("/etc/containerd/config.toml"); got != want {
 		t.Errorf("containerd's configuration:\n%s", got)
 	}
@@ -219,47 +219,6 @@ func TestTheSetupScriptChecksTheVersionOfContainerd(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestContainerdOnFlatcarStartsWithTheConfigurationFileThatTheSetupWrites(t *testing.T) {
-	const dropIn = "/etc/systemd/system/containerd.service.d/10-drover-config.conf"
-	in := siteInput("flatcar")
-	userData, err := in.Render()
-	if err != nil {
-		t.Fatal(err)
-	}
-	boot, err := kubelet.ParseUserData(userData)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("Ignition does not point containerd to the configuration file, which does not exist yet at boot (F-54)", func(t *testing.T) {
-		for path, content := range boot.Files {
-			if strings.HasPrefix(path, "/etc/systemd/system/") && strings.Contains(content, "/etc/containerd/config.toml") {
-				t.Errorf("%s:\n%s", path, content)
-			}
-		}
-	})
-	t.Run("the setup points containerd to the configuration file, and restarts containerd only once in two runs (F-54)", func(t *testing.T) {
-		h := newHost(t, in)
-		h.whole()
-		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))
-		for path, content := range boot.Files {
-			if path == pathOwnRuntimeConfig {
-				h.write(path, h.local(content))
-			}
-		}
-		for range 2 {
-			if _, err := h.setup(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := h.content(dropIn); !strings.Contains(got, "--config "+h.root+"/etc/containerd/config.toml") {
-			t.Errorf("the drop-in:\n%s", got)
-		}
-		if n := strings.Count(h.content("commands"), "systemctl try-restart containerd.service"); n != 1 {
-			t.Errorf("containerd was restarted %d times, want once", n)
-		}
-	})
 }
 
 func TestTheReportOnTheConsoleShowsWhyAKubeletDoesNotJoin(t *testing.T) {

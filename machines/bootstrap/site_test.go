@@ -41,7 +41,7 @@ func TestTheOperatorsSiteSettingsReachEveryServer(t *testing.T) {
 		})
 		for path, parts := range map[string][]string{
 			"/etc/drover/proxy.env": {"HTTPS_PROXY='http://user:pa55word@proxy.example:3128'", "no_proxy='localhost,127.0.0.1,::1,169.254.169.254,api.example,10.0.0.0/8,.example'"},
-			"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf": {"EnvironmentFile=/etc/drover/proxy.env"},
+			"/etc/systemd/system/containerd.service.d/zz-drover-proxy.conf": {"EnvironmentFile=/etc/drover/proxy.env"},
 			"/etc/drover/setup.env": {"PAUSE_IMAGE='mirror.example/pause:3.10'", "CONTAINERD_VERSION='2.0.5'", "RUNC_VERSION='1.4.9'", "CNI_PLUGINS_VERSION='1.8.2'", "RUNTIME_CONFIG='own'"},
 			kubelet.ConfigFile:      {"A: true", "B: false"},
 			kubelet.ArgsFile:        {"--node-ip=::"},

@@ -37,6 +37,18 @@ func TestVirtualMachinesBootAndBecomeNodes(t *testing.T) {
 			runtime: "containerd://1.7",
 		})
 	})
+	t.Run("a server whose image has the Kubernetes project's packages runs the kubelet of its Machine (F-151)", func(t *testing.T) {
+		runLifeInSimulation(t, settings{downloads: map[string]guests.Download{kubeletURL(imageSet.Oldest): {Path: imageSet.OldestKubelet}}}, expectation{
+			group:   group{name: "packaged", kubelet: imageSet.Oldest, system: "ubuntu", cloud: inSimulatedCloud(packagedImage)},
+			runtime: "containerd://2.",
+		})
+	})
+	t.Run("a server whose image was made of a node joins with its own ID and certificate (F-158)", func(t *testing.T) {
+		runLifeInSimulation(t, settings{}, expectation{
+			group:   group{name: "used", kubelet: imageSet.Newest, system: "ubuntu", cloud: inSimulatedCloud(usedImage)},
+			runtime: "containerd://2.",
+		})
+	})
 	t.Run("a Machine's conditions name the cause when the setup of its server fails", setupsThatFail)
 }
 

@@ -29,6 +29,10 @@ const (
 	flavor = "boot.small"
 	// bareImage is the name of an image on which the setup has to download everything.
 	bareImage = "Ubuntu Noble 24.04, bare"
+	// packagedImage is the name of an image with the Kubernetes project's packages.
+	packagedImage = "Ubuntu Noble 24.04, with Kubernetes' packages"
+	// usedImage is the name of an image that was made of a node.
+	usedImage = "Ubuntu Noble 24.04, of a node"
 	// patience is the time limit of one step. An emulated guest boots for minutes on a busy machine.
 	patience  = 30 * time.Minute
 	pollEvery = time.Second
@@ -133,11 +137,13 @@ func (h *harness) logf(format string, values ...any) {
 	_, _ = fmt.Fprintf(h.t.Output(), "%6.1f s  %s\n", time.Since(h.began).Seconds(), fmt.Sprintf(format, values...))
 }
 
-// seed adds a flavor that this machine can emulate, and the bare image, to the simulated cloud.
+// seed adds a flavor that this machine can emulate, and the images, to the simulated cloud.
 func seed(c *openstack.Cloud) {
 	openstack.SeedMetaKube(c)
 	c.AddFlavor(openstack.Flavor{Name: flavor, VCPUs: 2, RAM: 2048, Disk: 20})
-	c.AddImage(openstack.Image{Name: bareImage, MinDisk: 8, Size: 1 << 30})
+	for _, image := range []string{bareImage, packagedImage, usedImage} {
+		c.AddImage(openstack.Image{Name: image, MinDisk: 8, Size: 1 << 30})
+	}
 }
 
 // boot starts the guest of a server of the simulated cloud.
@@ -164,6 +170,10 @@ func bootFrom(g *guests.Guest, image string) {
 	switch image {
 	case bareImage:
 		g.Disk = imageSet.Bare
+	case packagedImage:
+		g.Disk = imageSet.Packaged
+	case usedImage:
+		g.Disk = imageSet.Used
 	case openstack.MetaKubeFlatcar:
 		g.Disk, g.Initrd, g.Append = imageSet.Ignition, imageSet.Initrd, "ip=dhcp ignition.platform.id=openstack"
 	}

@@ -191,28 +191,3 @@ func testScripts(t *testing.T, root string, boot *kubelet.Boot) {
 		t.Error("there are none")
 	}
 }
-
-// testUnits checks the systemd units. It first creates the programs that the units call.
-func testUnits(t *testing.T, root string, boot *kubelet.Boot) {
-	for _, program := range []string{"/opt/bin/kubelet", "/usr/local/bin/containerd", "/usr/bin/containerd", "/sbin/modprobe"} {
-		write(t, filepath.Join(root, program), "#!/bin/sh\n", 0o755)
-	}
-	write(t, filepath.Join(root, "/etc/systemd/system/containerd.service"), boot.Files["/opt/drover/containerd.service"], 0o644)
-	if dropIn, ok := boot.Files["/opt/drover/containerd-config.conf"]; ok {
-		write(t, filepath.Join(root, "/etc/systemd/system/containerd.service.d/10-drover-config.conf"), dropIn, 0o644)
-	}
-	for _, target := range []string{"basic.target", "sysinit.target", "shutdown.target", "multi-user.target", "network.target", "network-online.target", "local-fs.target"} {
-		write(t, filepath.Join(root, "/usr/lib/systemd/system", target), "[Unit]\nDescription=x\n", 0o644)
-	}
-	for _, slice := range []string{"system.slice", "-.slice"} {
-		write(t, filepath.Join(root, "/usr/lib/systemd/system", slice), "[Unit]\nDescription=x\n", 0o644)
-	}
-	for _, u := range append(slices.Clone(boot.Units), "containerd.service") {
-		file := filepath.Join(root, "/etc/systemd/system", u)
-		if _, err := os.Stat(file); err != nil {
-			t.Errorf("the user data writes no %s", u)
-			continue
-		}
-		run(t, "systemd-analyze", "verify", "--root="+root, u)
-	}
-}

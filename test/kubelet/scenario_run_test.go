@@ -161,9 +161,11 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServerUnlessTheNodeIs
 func TestWhichOutputOfSystemdUnitsAServersConsoleShows(t *testing.T) {
 	files := map[string]string{
 		unitFolder + setupUnit:   "[Unit]\nDescription=Setup\n[Service]\nExecStart=/opt/setup\n",
-		unitFolder + kubeletUnit: "[Service]\nExecStart=/opt/bin/kubelet --config=x\n",
-		unitFolder + reportUnit:  "[Service]\nExecStart=/opt/report\nStandardOutput=journal+console\n",
-		"/opt/report":            "#!/bin/bash\n",
+		unitFolder + kubeletUnit: "[Service]\nExecStart=/usr/bin/other\n",
+		// systemd merges drop-ins into the unit.
+		unitFolder + kubeletUnit + ".d/zz.conf": "[Service]\nExecStart=\nExecStart=/opt/bin/kubelet --config=x\n",
+		unitFolder + reportUnit:                 "[Service]\nExecStart=/opt/report\nStandardOutput=journal+console\n",
+		"/opt/report":                           "#!/bin/bash\n",
 	}
 	for name, tc := range map[string]struct {
 		output string

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -38,14 +39,24 @@ type host struct {
 	ready, joined bool
 }
 
-// setting returns the value of a key in a unit's file; empty when the file does not set the key.
+// setting returns the last value of a key in a unit's file and its drop-ins, which systemd merges in the order of their names; empty when
+// none of them sets the key.
 func (h *host) setting(unit, key string) string {
-	for line := range strings.Lines(h.boot.Files[unitFolder+unit]) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
-			return value
+	files := []string{unitFolder + unit}
+	for _, file := range slices.Sorted(maps.Keys(h.boot.Files)) {
+		if strings.HasPrefix(file, unitFolder+unit+".d/") {
+			files = append(files, file)
 		}
 	}
-	return ""
+	last := ""
+	for _, file := range files {
+		for line := range strings.Lines(h.boot.Files[file]) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
+				last = value
+			}
+		}
+	}
+	return last
 }
 
 // print handles a line that a unit's program prints.

@@ -6,7 +6,7 @@ trap 'echo "failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 # shellcheck source=/dev/null
 . /etc/drover/setup.env
 : "$KUBELET_VERSION" "$CONTAINERD_VERSION" "$RUNC_VERSION" "$CNI_PLUGINS_VERSION"
-: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG" "$PACKAGES"
+: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG" "$PACKAGES" "$DIST_UPGRADE"
 
 case $(uname -m) in
 x86_64) arch=amd64 ;;
@@ -75,19 +75,51 @@ trust() { # certificates that the whole system is to trust
 }
 
 kernel_settings() { # an image with IPv6 off has no keys for it; a key that is missing otherwise is an error
-  local file=/etc/sysctl.d/90-kubernetes.conf
+  local file=/etc/sysctl.d/90-kubernetes.conf raised=/run/sysctl.d/90-drover.conf
   if [[ ! -d /proc/sys/net/ipv6 ]]; then
     grep -v '^net\.ipv6\.' "$file" >"$work/sysctl.conf"
     file=$work/sysctl.conf
   fi
+  mkdir -p "${raised%/*}"
+  {
+    at_least fs.inotify.max_user_instances 8192
+    at_least fs.inotify.max_user_watches 524288
+  } >"$raised"
   sysctl --quiet --load="$file"
+  sysctl --quiet --load="$raised"
+  # As at boot, all files in the order of their names: an operator's 99-….conf has the last word.
+  systemctl restart systemd-sysctl.service || true
+}
+
+at_least() { # KEY VALUE: prints the setting with the larger one of VALUE and what is in force
+  local now
+  now=$(sysctl --values "$1")
+  echo "$1 = $((now > $2 ? now : $2))"
 }
 
 reread() { # what of the system's own services has been given new settings
-  [[ ! -e /etc/systemd/resolved.conf.d/10-drover.conf ]] || systemctl try-restart systemd-resolved.service
+  if [[ -e /etc/systemd/resolved.conf.d/10-drover.conf ]]; then
+    systemctl try-restart systemd-resolved.service
+    systemctl is-active --quiet systemd-resolved.service || {
+      echo "the setup failed: network.dns.servers is for systemd-resolved, which does not run on this image" >&2
+      exit 1
+    }
+  fi
   if [[ -e /etc/ssh/sshd_config.d/60-drover.conf ]]; then
     systemctl try-reload-or-restart ssh.service sshd.service || true
   fi
+}
+
+resolver() { # the kubelet gives pods the DNS servers of this file: not a stub on a loopback address, which no pod reaches
+  local file
+  mkdir -p /run/drover
+  for file in /run/systemd/resolve/resolv.conf /run/NetworkManager/no-stub-resolv.conf /etc/resolv.conf; do
+    [[ -e $file ]] || continue
+    ln -sf "$file" /run/drover/resolv.conf
+    return
+  done
+  rm -f /run/drover/resolv.conf
+  : >/run/drover/resolv.conf # an image without DNS
 }
 
 uuid_in() { # the server's own uuid, of the outermost object: a tag in meta, which the user writes, may have that name too
@@ -98,33 +130,85 @@ uuid_in() { # the server's own uuid, of the outermost object: a tag in meta, whi
     { key = before; before = $0 }' | sed -nE '/^[0-9a-f-]{36}$/p'
 }
 
-server_id() { # the server's identity: from the metadata service, the config drive, or an earlier boot
-  local uuid='' drive=/run/drover/config-drive
-  uuid=$(curl --noproxy '*' --fail --silent --show-error --max-time 10 --retry 5 --retry-delay 3 --retry-connrefused \
-    http://169.254.169.254/openstack/latest/meta_data.json | uuid_in) || true
-  if [[ -z $uuid && -e /dev/disk/by-label/config-2 ]]; then
+# An image that was made of a node has the kubelet's state and the records of another server. The bootstrap kubeconfig is written once
+# for each server, so its checksum says whose they are.
+own_state() {
+  local kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf owner
+  mkdir -p /var/lib/drover
+  [[ -e $kubeconfig ]] || return 0
+  owner=$(sha256sum <"$kubeconfig")
+  if [[ ! -e /var/lib/drover/owner || $(</var/lib/drover/owner) != "$owner" ]]; then
+    rm -rf /var/lib/drover/* /var/lib/kubelet/pki /var/lib/kubelet/kubeconfig /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state
+    echo "$owner" >/var/lib/drover/owner
+  fi
+}
+
+earlier_boot() {
+  cat /var/lib/drover/server-id
+}
+
+metadata_service() {
+  curl --noproxy '*' --fail --silent --show-error --max-time 10 --retry 5 --retry-delay 3 --retry-connrefused \
+    http://169.254.169.254/openstack/latest/meta_data.json | uuid_in
+}
+
+config_drive() { # its label is in capitals when it is a FAT file system
+  local label drive=/run/drover/config-drive
+  for label in config-2 CONFIG-2; do
+    [[ -e /dev/disk/by-label/$label ]] || continue
     mkdir -p "$drive"
-    mount -o ro /dev/disk/by-label/config-2 "$drive"
-    uuid=$(uuid_in <"$drive/openstack/latest/meta_data.json")
+    mount -o ro "/dev/disk/by-label/$label" "$drive" || continue
+    uuid_in <"$drive/openstack/latest/meta_data.json"
     umount "$drive"
-  fi
-  if [[ -z $uuid && -s /var/lib/drover/server-id ]]; then
-    uuid=$(</var/lib/drover/server-id)
-  fi
+    return
+  done
+}
+
+cloud_init() { # it has asked the metadata service or read the config drive for the user data
+  cloud-init query v1.instance_id
+}
+
+firmware() { # Nova gives QEMU the server's ID; other machines have a UUID of their own there
+  [[ $(</sys/class/dmi/id/product_name) == 'OpenStack '* ]] && cat /sys/class/dmi/id/product_uuid
+}
+
+server_id() { # the server's identity, from the first source that has it
+  local source uuid='' problems=$work/identity
+  for source in earlier_boot metadata_service config_drive cloud_init firmware; do
+    uuid=$("$source" 2>>"$problems") || true
+    uuid=${uuid,,}
+    [[ ! $uuid =~ ^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$ ]] || break
+    uuid=''
+  done
   [[ -n $uuid ]] || {
-    echo 'the setup failed: neither the metadata service nor a config drive names this server' >&2
+    cat "$problems" >&2
+    echo "the setup failed: neither the metadata service, a config drive, cloud-init nor the firmware names this server" >&2
     exit 1
   }
-  mkdir -p /run/drover /var/lib/drover
+  mkdir -p /run/drover
   echo "$uuid" >/var/lib/drover/server-id
   local flag=
   [[ -z $PROVIDER_ID_PREFIX ]] || flag=--provider-id=$PROVIDER_ID_PREFIX$uuid
   echo "KUBELET_PROVIDER_ID=$flag" >/run/drover/provider-id.env
 }
 
-apt() {
-  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
-    -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"
+apt() { # waits up to five minutes for a lock: apt does so for dpkg's only, not for those of its lists and archives
+  local tries=30 status
+  while true; do
+    LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
+      -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@" 2>"$work/apt" && return
+    status=$?
+    cat "$work/apt" >&2
+    { ((--tries)) && grep -q '^E: Could not get lock' "$work/apt"; } || return "$status"
+    sleep 10
+  done
+}
+
+update() { # a source that is broken keeps apt from none of the others
+  apt update || {
+    echo "apt update failed: the lists of packages may be old" >&2
+    return 1
+  }
 }
 
 packages() { # what the setup, the kubelet and its network call for
@@ -135,20 +219,49 @@ packages() { # what the setup, the kubelet and its network call for
   command -v update-ca-certificates >/dev/null || missing+=(ca-certificates)
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || return 0
-  apt update
-  apt install --yes --no-install-recommends "${missing[@]}"
+  update || true
+  apt install --yes --no-install-recommends "${missing[@]}" || {
+    echo "the setup failed: installing ${missing[*]} failed" >&2
+    exit 1
+  }
+}
+
+upgrade() { # distUpgradeOnBoot: at each boot until it has succeeded; a node with old packages is better than none
+  local try updated
+  [[ -n $DIST_UPGRADE && ! -e /var/lib/drover/upgraded ]] || return 0
+  command -v apt-get >/dev/null || return 0
+  for try in 1 2 3; do
+    ((try == 1)) || sleep 20
+    updated=yes
+    update || updated=
+    apt dist-upgrade --yes -o Dpkg::Options::=--force-confold || continue
+    [[ -z $updated ]] || touch /var/lib/drover/upgraded
+    if [[ -e /run/reboot-required ]]; then
+      echo "the upgrade needs a reboot"
+      timeout 300 cloud-init status --wait >/dev/null || true
+      systemctl reboot
+      exit
+    fi
+    [[ -z $updated ]] || return 0
+  done
+  echo "upgrading the packages failed: the node goes on without, and the next boot tries again" >&2
 }
 
 extra_packages() { # what the operator wants beside it: a node without them is better than none, and does not wait for them
-  local missing=() name status
+  local missing=() failed=() name status
   command -v apt-get >/dev/null || return 0
   for name in $PACKAGES; do
     status=$(dpkg-query --show --showformat='${db:Status-Status}' "$name" 2>/dev/null) || true
     [[ $status == installed ]] || missing+=("$name")
   done
   ((${#missing[@]})) || return 0
-  { apt update && apt install --yes --no-install-recommends "${missing[@]}"; } ||
-    echo "installing ${missing[*]} failed: the node goes on without" >&2
+  update || true
+  for name in "${missing[@]}"; do
+    apt install --yes --no-install-recommends "$name" || failed+=("$name")
+  done
+  ((${#failed[@]})) || return 0
+  echo "installing ${failed[*]} failed: drover-packages.service tries again" >&2
+  exit 1
 }
 
 runtime() {
@@ -179,34 +292,98 @@ runtime_fits() {
   exit 1
 }
 
-# An image's own configuration stays when it fits a kubelet and the operator wants nothing else of it. That of Flatcar is
-# below /usr, and fits.
+# Changes containerd's configuration only where a kubelet or the operator needs it. All else of an image's own stays: other runtimes,
+# and its imports. containerd itself says what is in force (config dump), whatever the form of the files.
 runtime_config() {
-  if [[ -z $RUNTIME_CONFIG ]]; then
-    command -v apt-get >/dev/null || return 0
-    ! grep -qs 'SystemdCgroup = true' /etc/containerd/config.toml || return 0
+  local own=/etc/containerd/config.toml new=/etc/containerd/config.toml.new file
+  file=$(runtime_file "$own")
+  if [[ ! -e $file ]]; then
+    containerd config default >"$work/dump.toml"
+    RUNTIME_CONFIG=own
+  elif ! dumped "$file"; then
+    echo "the setup failed: containerd cannot read the image's configuration $file" >&2
+    exit 1
   fi
-  # containerd 1 writes this setting into its default configuration, containerd 2 does not.
-  local edit=(-e '/SystemdCgroup = /d' -e '/runtimes\.runc\.options\]/a SystemdCgroup = true')
-  edit+=(-e 's#^( *config_path = ).*#\1"/etc/containerd/certs.d"#')
-  [[ -z $PAUSE_IMAGE ]] || edit+=(-e "s#^( *sandbox(_image)? = ).*#\\1\"$PAUSE_IMAGE\"#")
-  containerd config default | sed -E "${edit[@]}" >"$work/config.toml"
-  local changed=
-  renew "$work/config.toml" /etc/containerd/config.toml
-  if [[ -e /opt/drover/containerd-config.conf ]]; then
-    renew /opt/drover/containerd-config.conf /etc/systemd/system/containerd.service.d/10-drover-config.conf
+  mended >"$work/mended.toml"
+  ! cmp --silent "$work/dump.toml" "$work/mended.toml" || return 0
+  # Beside the old one, because what a configuration imports may be named relative to it.
+  install -D -m 0644 "$work/mended.toml" "$new"
+  # Files stay imported, unless they take back what is needed. Their settings are in the dump.
+  complete "$new" || { sed -i 's/^imports = .*/imports = []/' "$new" && complete "$new"; } || {
+    echo "the setup failed: what containerd imports beside $file keeps systemd from being the cgroup driver" >&2
+    exit 1
+  }
+  mv "$new" "$own"
+  if [[ $file != "$own" ]]; then
+    mkdir -p /etc/systemd/system/containerd.service.d
+    printf '[Service]\nExecStart=\nExecStart=%s --config %s\n' "$(command -v containerd)" "$own" >/etc/systemd/system/containerd.service.d/zz-drover-config.conf
   fi
-  if [[ -n $changed ]]; then
-    systemctl daemon-reload
-    systemctl try-restart containerd.service
-  fi
+  systemctl daemon-reload
+  systemctl try-restart containerd.service
 }
 
-renew() { # FILE TARGET: puts the file there and sets changed, unless it is there already
-  cmp --silent "$1" "$2" || {
-    install -D -m 0644 "$1" "$2"
-    changed=yes
+runtime_file() { # DEFAULT: the configuration that containerd's unit names; Flatcar's is below /usr, in a variable
+  local command variables name
+  command=$(systemctl show --property=ExecStart --value containerd.service)
+  [[ $command =~ [[:space:]](--config|-c)[=[:space:]]([^[:space:];]+) ]] || {
+    echo "$1"
+    return
   }
+  name=${BASH_REMATCH[2]}
+  if [[ $name == '$'* ]]; then
+    variables=$(systemctl show --property=Environment --value containerd.service)
+    [[ " $variables" =~ [[:space:]]${name//[\$\{\}]/}=([^[:space:]]+) ]] || return 0
+    name=${BASH_REMATCH[1]}
+  fi
+  echo "$name"
+}
+
+dumped() { # FILE: writes what is in force to dump.toml, without FILE among its imports, where containerd 1 lists it
+  containerd --config "$1" config dump | sed -E "/^imports = /s#[\"']$1[\"'](, )?##" >"$work/dump.toml"
+}
+
+complete() { # FILE: mends it until containerd finds nothing to mend: a plugin shows its settings only once it is enabled
+  for _ in 1 2 3; do
+    dumped "$1" || return
+    mended >"$work/mended.toml"
+    ! cmp --silent "$work/dump.toml" "$work/mended.toml" || return 0
+    cat "$work/mended.toml" >"$1"
+  done
+  return 1
+}
+
+# A value that is right stays as it is written, so that a configuration which needs nothing is not changed.
+mended() { # prints dump.toml with the CRI plugin, systemd as the cgroup driver of each runtime with runc, and the operator's settings
+  awk -v own="$RUNTIME_CONFIG" -v pause="$PAUSE_IMAGE" -v registries=/etc/containerd/certs.d '
+    function value(text) { sub(/^[^=]*= /, "", text); gsub(/["\047]/, "", text); return text }
+    function set(text) { match($0, /^[^=]*= /); $0 = substr($0, 1, RLENGTH) text }
+    function table(text) { sub(/^ *\[/, "", text); sub(/\] *$/, "", text); return text }
+    { line[NR] = $0 }
+    /^ *\[/ { section = table($0); known[section] = 1 }
+    /^ *runtime_type = ["\047]io\.containerd\.runc\.v2["\047]$/ && section ~ /\.containerd\.runtimes\./ { runc[section ".options"] = 1 }
+    /^ *SystemdCgroup = / { driver[section] = 1 }
+    END {
+      section = ""
+      for (i = 1; i <= NR; i++) {
+        $0 = line[i]
+        if (/^ *\[/) {
+          section = table($0)
+          # containerd refuses these beside a folder with the registries.
+          dropped = own != "" && section ~ /\.registry\.(mirrors\.|configs\..*\.tls$)/
+          if (section in runc && !(section in driver)) $0 = $0 "\nSystemdCgroup = true"
+        }
+        if (dropped) continue
+        if (/^disabled_plugins = /) {
+          gsub(/["\047](cri|io\.containerd\.grpc\.v1\.cri|io\.containerd\.cri\.v1\.(images|runtime))["\047](, )?/, "")
+          sub(/, \]$/, "]")
+        }
+        if (/^ *SystemdCgroup = / && section in runc && value($0) != "true") set("true")
+        if (own != "" && /^ *config_path = / && !index(":" value($0) ":", ":" registries ":")) set("\"" registries "\"")
+        if (pause != "" && /^ *sandbox(_image)? = / && value($0) != pause) set("\"" pause "\"")
+        print
+      }
+      for (name in runc) if (!(name in known)) print "\n[" name "]\nSystemdCgroup = true"
+    }' "$work/dump.toml"
 }
 
 network_plugins() {
@@ -234,9 +411,12 @@ if [[ ${1-} == packages ]]; then # drover-packages.service, beside the kubelet
   extra_packages
   exit
 fi
+own_state
 command -v update-ca-certificates >/dev/null || packages
 trust
 reread
+resolver
+upgrade
 swapoff -a
 modprobe -a overlay br_netfilter nf_conntrack
 kernel_settings

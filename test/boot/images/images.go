@@ -14,8 +14,9 @@ type Set struct {
 	// Kernel is the kernel for all disks. Initrd contains Ignition, for the disk Ignition; the others boot without an initrd.
 	Kernel, Initrd string
 	// Full is a disk with the newest kubelet, containerd 2 and cloud-init. Bare is a disk with only cloud-init. Ignition is like
-	// Full, with Ignition instead of cloud-init.
-	Full, Bare, Ignition string
+	// Full, with Ignition instead of cloud-init. Packaged is like Full, with the units of the Kubernetes project's packages. Used is
+	// like Full, made of a node of another cluster.
+	Full, Bare, Ignition, Packaged, Used string
 	// Newest and Oldest are the versions of the kubelets, such as 1.37.1: that of the test control plane, and the oldest one that
 	// may join it.
 	Newest, Oldest string
@@ -87,6 +88,7 @@ func (b *builder) prepare() (Set, error) {
 	})
 	set.Kernel, set.Initrd, set.Downloads = filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd"), filepath.Join(dir, "downloads")
 	set.Full, set.Bare, set.Ignition = filepath.Join(dir, "full.img"), filepath.Join(dir, "bare.img"), filepath.Join(dir, "ignition.img")
+	set.Packaged, set.Used = filepath.Join(dir, "packaged.img"), filepath.Join(dir, "used.img")
 	return set, err
 }
 

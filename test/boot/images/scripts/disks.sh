@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the disks that the guests boot from, out of the root file system of root.sh: full.img, bare.img and ignition.img, with
-# kernel and initrd.
+# Makes the disks that the guests boot from, out of the root file system of root.sh: full.img, bare.img, packaged.img, used.img and
+# ignition.img, with kernel and initrd.
 # disks.sh ROOT OUT KUBELET IGNITION IMAGES, where ROOT is the folder of root.sh, KUBELET and IGNITION are programs, and IMAGES is an
 # archive of container images.
 set -euo pipefail
@@ -49,6 +49,35 @@ bare() { # R: without what the setup downloads
   rm -rf "$1/etc/containerd"
 }
 
+# The Kubernetes project's packages kubelet and kubeadm: a unit that is started at boot, and a drop-in with a kubelet and flags of
+# its own.
+packaged() { # R
+  install -D -m 0644 "$here/kubelet.service" "$1/usr/lib/systemd/system/kubelet.service"
+  install -D -m 0644 "$here/10-kubeadm.conf" "$1/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"
+  quietly chroot "$1" systemctl enable kubelet
+}
+
+used() { # R: an image that was made of a node of another cluster, while the certificate of its kubelet is valid
+  local R=$1 pki=/var/lib/kubelet/pki
+  mkdir -p "$R$pki" "$R/var/lib/drover"
+  quietly chroot "$R" openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 \
+    -subj /O=system:nodes/CN=system:node:used -keyout "$pki/old.key" -out "$pki/old.crt"
+  cat "$R$pki/old.crt" "$R$pki/old.key" >"$R$pki/kubelet-client-2026-01-01-00-00-00.pem"
+  ln -s kubelet-client-2026-01-01-00-00-00.pem "$R$pki/kubelet-client-current.pem"
+  cat >"$R/var/lib/kubelet/kubeconfig" <<'K'
+apiVersion: v1
+kind: Config
+clusters: [{name: old, cluster: {server: 'https://192.0.2.1:6443'}}]
+users:
+- name: old
+  user: {client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem, client-key: /var/lib/kubelet/pki/kubelet-client-current.pem}
+contexts: [{name: old, context: {cluster: old, user: old}}]
+current-context: old
+K
+  echo 11111111-2222-4333-8444-555555555555 >"$R/var/lib/drover/server-id"
+  echo 'another server' >"$R/var/lib/drover/owner"
+}
+
 # What Flatcar has, as far as drover's user data can see it: Ignition in the initramfs, no packages, a user core, containerd with a
 # configuration below /usr.
 flatcar() { # R
@@ -90,6 +119,8 @@ disk() { # NAME STEP..: unpacks the root, applies the steps, and makes a sparse 
 
 disk full full with_cloud_init
 disk bare bare with_cloud_init
+disk packaged full with_cloud_init packaged
+disk used full with_cloud_init used
 disk ignition full flatcar
 mkdir "$work/root"
 tar -C "$work/root" -xf "$root/root.tar" --wildcards './boot/vmlinuz-*' ./usr/sbin/runc ./usr/lib/cni
