@@ -91,7 +91,9 @@ func (p *hands) byHand() {
 func (p *hands) call() {
 	p.t.Helper()
 	before, writes := p.deployment(p.pool), p.patches.Load()
-	delta, named, what := int32(0), []membership.Node(nil), ""
+	var delta int32
+	var named []membership.Node
+	var what string
 	var err error
 	switch p.IntN(3) {
 	case 0:

@@ -57,41 +57,6 @@ func (in *Input) check() error {
 	return together(problems...)
 }
 
-// keysOf returns the keys in an entry of sshPublicKeys: its lines without empty lines and comments, as in an authorized_keys file.
-func keysOf(entry string) (keys []string) {
-	for line := range strings.Lines(entry) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			keys = append(keys, line)
-		}
-	}
-	return keys
-}
-
-// sshKeys returns all keys of sshPublicKeys. Of keys that differ only in white space or in the comment, it returns the first: Ignition
-// refuses a key that is listed twice (F-154).
-func (in *Input) sshKeys() (keys []string) {
-	known := map[string]bool{}
-	for _, entry := range in.Provider.SSHPublicKeys {
-		for _, key := range keysOf(entry) {
-			if id := withoutComment(key); !known[id] {
-				known[id] = true
-				keys = append(keys, key)
-			}
-		}
-	}
-	return keys
-}
-
-// withoutComment returns the options, the type and the data of an SSH key, separated by one space each. The data of every key begins
-// with AAAA, because it begins with the length of the type in four bytes.
-func withoutComment(key string) string {
-	fields := strings.Fields(key)
-	if i := slices.IndexFunc(fields, func(f string) bool { return strings.HasPrefix(f, "AAAA") }); i > 0 {
-		fields = fields[:i+1]
-	}
-	return strings.Join(fields, " ")
-}
-
 func atMost63(name string) []string {
 	if len(name) <= validation.LabelValueMaxLength {
 		return nil
@@ -138,9 +103,4 @@ func checkNetwork(n *v1alpha1.NetworkConfig) error {
 		}
 	}
 	return nil
-}
-
-// prefersIPv6 reports whether the node's first address must be its IPv6 address.
-func (in *Input) prefersIPv6() bool {
-	return in.Provider.Network != nil && strings.HasPrefix(in.Provider.Network.IPFamily, "IPv6")
 }

@@ -161,7 +161,7 @@ func (w *world) classInUse() {
 	w.eventually("class and Secret are gone", func() bool { return state() == "gone gone " }, state)
 }
 
-// twoClasses lets two classes with one Secret lose their users at once, ten times, because two reconciles must overlap.
+// twoClasses deletes the users of two classes with one Secret at once, ten times, because two reconciles must overlap.
 func (w *world) twoClasses() {
 	for round := range 10 {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("shared-", round), Namespace: "default"}}

@@ -27,7 +27,7 @@ func TestAMachineWaitsForTheClustersDNSService(t *testing.T) {
 		}
 		m := b.read()
 		ready := m.Condition(v1alpha1.ConditionReady)
-		if m.Spec.ProviderID != nil || ready.Status != corev1.ConditionFalse || string(ptr.Deref(m.Status.ErrorReason, "")) != string(fault.CodeBootstrapPending) {
+		if m.Spec.ProviderID != nil || ready.Status != corev1.ConditionFalse || ptr.Deref(m.Status.ErrorReason, "") != string(fault.CodeBootstrapPending) {
 			t.Fatalf("after 20 minutes without a DNS Service, the error is %v and Ready is %+v", m.Status.ErrorReason, ready)
 		}
 		for _, part := range []string{"create Service kube-dns", "--cluster-dns"} {

@@ -53,7 +53,7 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 	return turn
 }
 
-// Return gives back the turn of a request that is not sent.
+// Return undoes Reserve, for a request that is not sent.
 func (r *Rate) Return() {
 	if r.perSecond == 0 {
 		return
