@@ -136,7 +136,8 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	i.machine = inventory.Machine{
 		UID: m.UID, ServerName: m.ServerName(), ServerID: inventory.ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
 		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
-		Ready: m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue,
+		Replaced: metav1.GetControllerOfNoCopy(m) != nil && !v1alpha1.Paused(m.Annotations),
+		Ready:    m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue,
 	}
 	named := ptr.Deref(m.Spec.ProviderID, "")
 	switch uid, made := v1alpha1.MachineControllerUID(named); {

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -76,6 +77,19 @@ func (r *registry) get(uid types.UID) (interest, bool) {
 func (r *registry) Get(uid types.UID) (inventory.Machine, bool) {
 	i, ok := r.get(uid)
 	return i.machine, ok
+}
+
+// All returns all registered Machines, in no order. The registry is locked while the caller iterates.
+func (r *registry) All() iter.Seq[inventory.Machine] {
+	return func(yield func(inventory.Machine) bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, i := range r.machines {
+			if !yield(i.machine) {
+				return
+			}
+		}
+	}
 }
 
 // Naming returns the UID of the Machine whose spec.providerID names a server; empty when there is none.

@@ -1,17 +1,15 @@
 package openstack
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -19,80 +17,33 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// cluster is a reader that lists the Machines of the test, as the informer cache does.
-type cluster struct {
-	ctrlclient.Reader
-	mu       sync.Mutex
-	machines []*v1alpha1.Machine
-}
-
-func (c *cluster) List(ctx context.Context, list ctrlclient.ObjectList, options ...ctrlclient.ListOption) error {
-	all, ok := list.(*v1alpha1.MachineList)
-	if !ok {
-		return c.Reader.List(ctx, list, options...)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.machines {
-		all.Items = append(all.Items, *m.DeepCopy())
-	}
-	return nil
-}
-
-// change changes a Machine as the API server does.
-func (c *cluster) change(m *v1alpha1.Machine, change func(*v1alpha1.Machine)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change(m)
-}
-
-// ended removes a Machine.
-func (c *cluster) ended(m *v1alpha1.Machine) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.machines = slices.DeleteFunc(c.machines, func(other *v1alpha1.Machine) bool { return other == m })
-}
-
-// fleet creates n Machines with ACTIVE servers, which the driver's reader lists from then on.
+// fleet creates n Machines of a set, with ACTIVE servers.
 func (b *bench) fleet(n int) (servers []*cloud.Server, machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	for k := range n {
 		m := newMachine(b.t, fmt.Sprintf("m%d", k), seedFields())
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.MachineSetKind.Kind, Name: "set", UID: "set", Controller: new(true)}}
 		_, s := b.active(m)
 		b.records(m, s)
-		servers, machines = append(servers, s), append(machines, m)
-	}
-	b.withReader(&cluster{Reader: newReader(b.t), machines: slices.Clone(machines)})
-	for _, m := range machines {
 		b.synced(m)
+		servers, machines = append(servers, s), append(machines, m)
 	}
 	return servers, machines
 }
 
-func (b *bench) cluster() *cluster { return b.options.Reader.(*cluster) }
-
-// joined shows in a Machine's status that its Node is Ready.
+// joined shows in the status of Machines that their Nodes are Ready.
 func (b *bench) joined(machines []*v1alpha1.Machine) {
 	for _, m := range machines {
-		b.cluster().change(m, func(m *v1alpha1.Machine) {
-			m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
-			m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
-		})
-	}
-}
-
-// askedToLeave marks Machines as being deleted.
-func (b *bench) askedToLeave(machines []*v1alpha1.Machine) {
-	for _, m := range machines {
-		b.cluster().change(m, leaves)
+		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
+		m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 	}
 }
 
 // leave requests the deletion of the servers of Machines that are being deleted, as far as the cloud answers.
 func (b *bench) leave(machines []*v1alpha1.Machine) {
 	b.t.Helper()
-	b.askedToLeave(machines)
 	for _, m := range machines {
+		leaves(m)
 		i := b.instance(m)
 		if f, err := i.Observe(b.ctx); err != nil || f.Server == nil {
 			continue
@@ -103,13 +54,12 @@ func (b *bench) leave(machines []*v1alpha1.Machine) {
 	}
 }
 
-// end deletes the servers of these Machines, releases everything that they have, and removes the Machines.
+// end deletes the servers of these Machines and releases everything that they have.
 func (b *bench) end(machines []*v1alpha1.Machine) {
 	b.t.Helper()
-	b.askedToLeave(machines)
 	for _, m := range machines {
+		leaves(m)
 		b.remove(b.synced(m))
-		b.cluster().ended(m)
 	}
 }
 
@@ -149,25 +99,32 @@ func (b *bench) eventuallyCounts(machines []*v1alpha1.Machine, gone, held int) {
 	})
 }
 
-// eventuallyHidden waits until the metric counts n lost servers, while none is proven gone.
-func (b *bench) eventuallyHidden(n int) {
+// lost returns how many Machines have lost their servers while these are too many, by the metric.
+func (b *bench) lost() (n int) {
+	for _, p := range b.cloud.connections.projects() {
+		n += p.Statistics().Held
+	}
+	return n
+}
+
+// eventuallyHidden waits until the metric counts n lost servers.
+func (b *bench) eventuallyHidden(machines []*v1alpha1.Machine, n int) {
 	b.t.Helper()
 	b.eventually(fmt.Sprintf("%d servers are hidden", n), func() bool {
-		lost := 0
-		for _, p := range b.cloud.connections.projects() {
-			lost += p.Statistics().Held
+		for _, m := range machines {
+			b.instance(m) // as the reconciles after a restart do
 		}
-		return lost == n
+		return b.lost() == n
 	})
 }
 
-// neverHeld waits for two complete lists, and fails the test when the loss of one of the Machines is held.
+// neverHeld waits for two complete lists, and fails the test when the losses of the project are held.
 func (b *bench) neverHeld(machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	for range 40 {
 		b.pass(inventory.FullPeriod / 20)
-		if _, held := b.count(machines); held != 0 {
-			b.t.Fatalf("%d losses are held", held)
+		if _, held := b.count(machines); held != 0 || b.lost() != 0 {
+			b.t.Fatalf("%d losses are held, %d of these Machines", b.lost(), held)
 		}
 	}
 }
@@ -188,7 +145,7 @@ func TestMachinesThatLoseTheirServersAtOnce(t *testing.T) {
 		servers, machines := b.fleet(n)
 		b.lose(servers[:5])
 		b.eventuallyCounts(machines, 5, 5)
-		if f := b.observe(b.instance(machines[0])); !strings.Contains(f.Held, "5 of the 10 Machines") {
+		if f := b.observe(b.instance(machines[0])); !strings.Contains(f.Held, "more than 3 Machines") {
 			t.Errorf("the text is %q", f.Held)
 		}
 		b.pass(5 * time.Hour)
@@ -233,14 +190,14 @@ func TestMachinesThatLoseTheirServersAtOnce(t *testing.T) {
 		b.joined(machines)
 		b.sim.LoseCell("cell1")
 		b.pass(inventory.FullPeriod)
-		b.eventuallyHidden(n)
+		b.eventuallyHidden(machines, n)
 		b.eventuallyCounts(machines, 0, 0)
 		if got := b.calls("GET /servers/{id}"); got != 0 {
 			t.Errorf("%d GETs of hidden servers", got)
 		}
 		b.sim.RestoreCells()
 		b.pass(inventory.FullPeriod)
-		b.eventuallyHidden(0)
+		b.eventuallyHidden(machines, 0)
 		b.eventuallyCounts(machines, 0, 0)
 	})
 	for _, tt := range []struct {
@@ -252,7 +209,7 @@ func TestMachinesThatLoseTheirServersAtOnce(t *testing.T) {
 			b.joined(machines)
 			b.sim.LoseCell("cell1")
 			b.pass(inventory.FullPeriod)
-			b.eventuallyHidden(n)
+			b.eventuallyHidden(machines, n)
 			b.lose(servers[:tt.lost])
 			b.sim.RestoreCells()
 			b.pass(inventory.FullPeriod)
@@ -291,11 +248,17 @@ func TestNoLossIsHeldOfAServerWhoseDeletionDroverRequested(t *testing.T) {
 			b.neverHeld(staying)
 		})
 	}
+	t.Run("while their Machines still exist (F-59)", func(t *testing.T) {
+		b, leaving, staying := start(t)
+		b.leave(leaving)
+		b.eventually("the servers are gone", func() bool { gone, _ := b.count(leaving); return gone == removed })
+		b.neverHeld(staying)
+	})
 	t.Run("when their Machines leave while a failed cell hides all servers, also under another leader (F-59)", func(t *testing.T) {
 		b, leaving, staying := start(t)
 		b.sim.LoseCell("cell1")
 		b.pass(inventory.FullPeriod)
-		b.eventuallyHidden(n)
+		b.eventuallyHidden(slices.Concat(leaving, staying), n)
 		b.leave(leaving)
 		b.pass(time.Minute)
 		b.sim.RestoreCells()
@@ -303,6 +266,7 @@ func TestNoLossIsHeldOfAServerWhoseDeletionDroverRequested(t *testing.T) {
 		b.restart()
 		b.end(leaving)
 		b.eventuallyCounts(staying, 0, 0)
+		b.eventuallyHidden(staying, 0)
 		b.end(staying)
 		b.nothingLeft()
 	})
@@ -325,10 +289,11 @@ func TestNoLossIsHeldOfAServerWhoseDeletionDroverRequested(t *testing.T) {
 		b.eventually("the servers are in ERROR", func() bool { return b.observe(b.instance(machines[n-1])).Server.State == cloud.ServerError })
 		b.restart()
 		for _, m := range machines {
-			b.cluster().change(m, func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil })
+			m.Spec.ProviderID = nil
 			b.synced(m)
 		}
 		b.lose(servers)
 		b.eventuallyCounts(machines, n, 0)
+		b.eventuallyHidden(machines, 0)
 	})
 }

@@ -13,20 +13,19 @@ import (
 
 // Tagged returns the resources of this cluster in the project, from the last lists. It makes no call.
 func (p *Project) Tagged() cloud.Project {
-	held := p.tooManyLost()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: held, Resources: p.known.Tagged()}
+	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Held(), Resources: p.known.Tagged()}
 }
 
 // Collect deletes a resource whose Machine does not exist any more, after it has looked the resource up: see [cloud.Inventory].
 func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
-	if held := p.tooManyLost(); held != "" {
+	p.mu.Lock()
+	s, held := p.session, p.known.Held()
+	p.mu.Unlock()
+	if held != "" {
 		return leftAlone(r, "%s", held)
 	}
-	p.mu.Lock()
-	s := p.session
-	p.mu.Unlock()
 	kind, err := p.check(ctx, s, r)
 	if err == nil {
 		err = calls.DeleteOrphan(ctx, s, kind, r.ID)
@@ -137,9 +136,8 @@ func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Re
 // ProveAbsent reports whether a server of any Machine is proven not to exist in the project: it is missing from the complete lists,
 // and a GET by its ID answers 404. It returns an error, with the reason, when it cannot decide this.
 func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
-	held := p.tooManyLost()
 	p.mu.Lock()
-	s, doubt, lacks := p.session, p.known.Doubt(), p.known.Lacks(serverID)
+	s, doubt, held, lacks := p.session, p.known.Doubt(), p.known.Held(), p.known.Lacks(serverID)
 	p.mu.Unlock()
 	if doubt != "" || held != "" {
 		return false, fault.New(fault.Transient, fault.CodeUnsettled, "%s%s", doubt, held)

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"iter"
 	"testing"
 	"time"
 
@@ -19,6 +20,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type machine Machine
 
 func (m machine) Get(uid types.UID) (Machine, bool) { return Machine(m), uid == m.UID }
+
+func (m machine) All() iter.Seq[Machine] { return func(yield func(Machine) bool) { yield(Machine(m)) } }
 
 func (m machine) Naming(serverID string) types.UID { return m.when(m.ServerID == serverID) }
 

@@ -25,7 +25,7 @@ type Options struct {
 	ClusterID string
 	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
-	// Reader lists all Machines, to count those that have lost their servers. nil means that no loss is held.
+	// Reader lists all Machines. nil means that only the Machines in the field Machines are known.
 	Reader ctrlclient.Reader
 	// Changed is called after each round of lists, with what has changed.
 	Changed func(ctx context.Context, p *Project, c Change)

@@ -14,17 +14,9 @@ import (
 // the volumes in the Machine's status.
 func (p *Project) Facts(m *Machine) cloud.Facts {
 	p.mu.Lock()
-	f := p.known.Facts(m)
-	p.mu.Unlock()
-	if mayHaveLost(m) && f.Server == nil {
-		f.Held = p.tooManyLost()
-	}
-	return f
+	defer p.mu.Unlock()
+	return p.known.Facts(m)
 }
-
-// mayHaveLost reports whether the loss of the Machine's server would be held while too many servers are lost at once. The server of a
-// Machine that is being deleted is to go.
-func mayHaveLost(m *Machine) bool { return m.ServerID != "" && !m.Leaving }
 
 // ServerOf returns the Machine's server, with the field ProviderID left empty; nil when the Machine has no server. It makes no
 // call.
@@ -51,17 +43,11 @@ func (p *Project) AddServer(machine types.UID, serverID, name string) {
 }
 
 // InDoubt returns the ID of a server of the Machine that must be looked up by its ID; empty when there is none. required is false
-// when the server is merely in ERROR without a known reason: it stays in ERROR even when the look-up fails. While too many servers are
-// lost at once, no server of a Machine with a Ready Node is looked up, because the answer would change nothing, and a failed cell of a
-// cloud would get a request for each of its servers again and again.
+// when the server is merely in ERROR without a known reason: it stays in ERROR even when the look-up fails.
 func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
 	p.mu.Lock()
-	serverID, required = p.known.InDoubt(m)
-	p.mu.Unlock()
-	if required && m.Ready && mayHaveLost(m) && p.tooManyLost() != "" {
-		return "", false
-	}
-	return serverID, required
+	defer p.mu.Unlock()
+	return p.known.InDoubt(m)
 }
 
 // Prove looks a server of a Machine up by its ID. do makes the call, with the Machine's credentials. Prove records the server from
@@ -103,12 +89,7 @@ func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[
 
 // Statistics returns the current numbers.
 func (p *Project) Statistics() Statistics {
-	losses, err := p.losses()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.known.Statistics(p.clock.Now())
-	if err == nil && losses.TooMany() {
-		s.Held = losses.Lost
-	}
-	return s
+	return p.known.Statistics(p.clock.Now())
 }

@@ -34,6 +34,9 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 			f.Duplicates = append(f.Duplicates, s)
 		}
 	}
+	if f.Server == nil && mayHaveLost(m) {
+		f.Held = p.Held()
+	}
 	switch {
 	case f.Server == nil:
 		f.Had = keyOf(had(m, gone))

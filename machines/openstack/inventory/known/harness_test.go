@@ -1,6 +1,8 @@
 package known
 
 import (
+	"iter"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +21,8 @@ func (m machines) Get(uid types.UID) (owner.Machine, bool) {
 	found, ok := m[uid]
 	return found, ok
 }
+
+func (m machines) All() iter.Seq[owner.Machine] { return maps.Values(m) }
 
 func (m machines) Naming(serverID string) types.UID {
 	return m.with(func(m owner.Machine) bool { return m.ServerID == serverID })

@@ -27,7 +27,8 @@ func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 //   - the server that spec.providerID names, when no list has shown it or it was missing from the last complete list;
 //   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
 //
-// It returns no server before the first complete list.
+// It returns no server before the first complete list. While too many servers are lost at once, it returns none of a Machine with a Ready Node,
+// because the answer would change nothing, and a failed cell of a cloud would get a request for each of its servers again and again.
 func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	id := ""
 	for _, k := range living {
@@ -41,7 +42,7 @@ func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	if id == "" && len(living) == 0 {
 		id = p.boundServer(m.UID)
 	}
-	if p.fulls == 0 {
+	if id == "" || p.fulls == 0 || m.Ready && mayHaveLost(m) && p.Held() != "" {
 		return ""
 	}
 	return id

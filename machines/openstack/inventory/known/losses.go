@@ -2,52 +2,54 @@ package known
 
 import (
 	"fmt"
-	"iter"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Named is a Machine that is not being deleted, and the server that its spec.providerID names.
-type Named struct {
-	Machine  types.UID
-	ServerID string
-	// Recorded returns where the Machine's server was last seen. It is called only for servers that the cloud has never shown.
-	Recorded func() owner.Site
-}
+// fewLosses is how many Machines may lose their servers at once without a second witness.
+const fewLosses = 3
 
-// Up to max(fewLosses, machines/lossShare) Machines may lose their servers at once without a second witness.
-const fewLosses, lossShare = 3, 10
+// Losses is how many Machines of a project have lost their servers: these are gone, or missing from the last complete list.
+type Losses int
 
-// Losses counts the Machines of a project whose servers are gone, or missing from the last complete list.
-type Losses struct{ Lost, Machines int }
+// AreTooMany reports whether so many servers are lost at once that the cloud's answers alone do not prove it.
+func (l Losses) AreTooMany() bool { return l > fewLosses }
 
-// TooMany reports whether so many servers are lost at once that the cloud's answers alone do not prove it.
-func (l Losses) TooMany() bool { return l.Lost > max(fewLosses, l.Machines/lossShare) }
-
-// String describes, for users, why a Machine whose server is lost is not replaced; empty unless too many servers are lost.
+// String describes, for users, why a Machine whose server is lost is not replaced; empty unless too many servers are lost. It has no exact
+// number, because it is shown in conditions.
 func (l Losses) String() string {
-	if !l.TooMany() {
+	if !l.AreTooMany() {
 		return ""
 	}
-	return fmt.Sprintf("%d of the %d Machines of this project have lost their servers at once: a Machine whose Node is Ready is replaced only when its Node is not Ready any more, or when a person deletes the Machine",
-		l.Lost, l.Machines)
+	return fmt.Sprintf("more than %d Machines of this project have lost their servers at once: a Machine whose Node is Ready is replaced only when its Node is not Ready any more, or when a person deletes the Machine",
+		fewLosses)
 }
 
-// Losses counts the losses among the Machines of this project. A Machine that has another server has lost none.
-func (p *Project) Losses(all iter.Seq[Named]) (l Losses) {
-	for m := range all {
+// Held returns, for users, why the loss of a server counts only for a Machine whose Node is not Ready; empty when it counts for each.
+func (p *Project) Held() string { return p.losses(fewLosses + 1).String() }
+
+// mayHaveLost reports whether the loss of the Machine's server may be held. The server of a Machine that is being deleted is to go.
+func mayHaveLost(m *owner.Machine) bool { return m.ServerID != "" && !m.Leaving }
+
+// losses counts the losses among the Machines that are replaced when they lose their servers, but no more than most. A Machine that has
+// another server has lost none.
+func (p *Project) losses(most Losses) (l Losses) {
+	if p.fulls == 0 {
+		return 0
+	}
+	for m := range p.machines.All() {
+		if l >= most {
+			return l
+		}
 		k := p.Servers.ByID(m.ServerID)
-		if k == nil && (p.fulls == 0 || m.Recorded() != p.site) {
+		switch {
+		case m.ServerID == "", m.Leaving, !m.Replaced:
+			continue
+		case k == nil && m.Recorded != p.site, k != nil && (k.Present() || k.Machine() != m.UID):
 			continue
 		}
-		l.Machines++
-		if k != nil && (k.Present() || k.Machine() != m.Machine) {
-			continue
-		}
-		if living, _ := p.Servers.OfMachine(m.Machine); len(living) == 0 || len(living) == 1 && living[0] == k {
-			l.Lost++
+		if living, _ := p.Servers.OfMachine(m.UID); len(living) == 0 || len(living) == 1 && living[0] == k {
+			l++
 		}
 	}
 	return l

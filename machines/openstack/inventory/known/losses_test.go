@@ -2,7 +2,7 @@ package known
 
 import (
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"testing"
 
@@ -13,80 +13,85 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestLossesAreTooManyWhenTheyAreMoreThanThreeAndMoreThanATenthOfTheMachines(t *testing.T) {
-	for _, tc := range []struct {
-		lost, machines int
-		want           bool
-	}{{3, 3, false}, {4, 4, true}, {3, 20, false}, {4, 20, true}, {4, 39, true}, {4, 40, false}, {10, 100, false}, {11, 100, true}} {
-		l := Losses{tc.lost, tc.machines}
-		if l.TooMany() != tc.want || (l.String() != "") != tc.want {
-			t.Errorf("%d of %d: %v, %q", tc.lost, tc.machines, l.TooMany(), l)
+func TestLossesAreTooManyWhenTheyAreMoreThanThree(t *testing.T) {
+	for lost, want := range map[Losses]bool{0: false, 3: false, 4: true, 2000: true} {
+		if lost.AreTooMany() != want || strings.HasPrefix(lost.String(), "more than 3 Machines") != want {
+			t.Errorf("%d: %v, %q", lost, lost.AreTooMany(), lost)
 		}
-	}
-	if text := (Losses{5, 10}).String(); !strings.HasPrefix(text, "5 of the 10 Machines") {
-		t.Error(text)
 	}
 }
 
 func TestMachinesThatHaveLostTheirServers(t *testing.T) {
-	site := owner.Site{Project: "p", Region: "r"}
-	deleted := active("s1", "u1")
+	here := owner.Site{Project: "p", Region: "r"}
+	machine := owner.Machine{UID: "u1", ServerID: "s1", Recorded: here, Replaced: true}
+	with := func(change func(*owner.Machine)) owner.Machine {
+		m := machine
+		change(&m)
+		return m
+	}
+	deleted, others := active("s1", "u1"), active("s1", "u2")
 	deleted.Status, deleted.Updated = "DELETED", noon.Add(1)
+	others.Status = "DELETED"
 	for name, tc := range map[string]struct {
-		rows     []servers.Row
-		server   string
-		recorded owner.Site
-		then     func(*Project)
-		want     Losses
+		machine owner.Machine
+		rows    []servers.Row
+		then    func(*Project)
+		want    Losses
 	}{
-		"a Machine whose server is listed has lost none":                                   {[]servers.Row{active("s1", "u1")}, "s1", site, nil, Losses{0, 1}},
-		"a Machine whose server is DELETED has lost it":                                    {[]servers.Row{deleted}, "s1", site, nil, Losses{1, 1}},
-		"a Machine whose server the complete list lacks has lost it, also after a restart": {nil, "s1", site, nil, Losses{1, 1}},
-		"a Machine whose server belongs to another project does not count":                 {nil, "s1", owner.Site{Project: "other", Region: "r"}, nil, Losses{}},
-		"a Machine that names a server of another Machine, which is gone, has lost none":   {[]servers.Row{{ID: "s1", Status: "DELETED", Updated: noon, Metadata: testCluster.Metadata("u2")}}, "s1", site, nil, Losses{0, 1}},
-		"a Machine that has another server than the one that it names has lost none":       {[]servers.Row{deleted, active("s2", "u1")}, "s1", site, nil, Losses{0, 1}},
-		"a Machine whose server a GET by its ID has not found has lost it":                 {[]servers.Row{active("s1", "u1")}, "s1", site, func(p *Project) { p.Servers.MarkGone("s1", "u1", noon) }, Losses{1, 1}},
-		"a Machine whose server the next complete list lacks has lost it":                  {[]servers.Row{active("s1", "u1")}, "s1", site, func(p *Project) { p.list(noon.Add(servers.FullPeriod), addresses.Lists{}) }, Losses{1, 1}},
-		"a Machine whose server is listed again after it was missing has lost none (F-59)": {[]servers.Row{active("s1", "u1")}, "s1", site, func(p *Project) {
+		"a Machine whose server is listed has lost none":                                   {machine, []servers.Row{active("s1", "u1")}, nil, 0},
+		"a Machine whose server is DELETED has lost it":                                    {machine, []servers.Row{deleted}, nil, 1},
+		"a Machine whose server the complete list lacks has lost it, also after a restart": {machine, nil, nil, 1},
+		"a Machine that is being deleted does not count (F-59)":                            {with(func(m *owner.Machine) { m.Leaving = true }), []servers.Row{deleted}, nil, 0},
+		"a Machine that nobody would replace does not count":                               {with(func(m *owner.Machine) { m.Replaced = false }), []servers.Row{deleted}, nil, 0},
+		"a Machine whose server was last seen in another project does not count":           {with(func(m *owner.Machine) { m.Recorded.Project = "other" }), nil, nil, 0},
+		"a Machine that names a server of another Machine, which is gone, has lost none":   {machine, []servers.Row{others}, nil, 0},
+		"a Machine that has another server than the one that it names has lost none":       {machine, []servers.Row{deleted, active("s2", "u1")}, nil, 0},
+		"a Machine whose server a GET by its ID has not found has lost it":                 {machine, []servers.Row{active("s1", "u1")}, func(p *Project) { p.Servers.MarkGone("s1", "u1", noon) }, 1},
+		"a Machine whose server the next complete list lacks has lost it":                  {machine, []servers.Row{active("s1", "u1")}, func(p *Project) { p.list(noon.Add(servers.FullPeriod), addresses.Lists{}) }, 1},
+		"a Machine whose server is listed again after it was missing has lost none (F-59)": {machine, []servers.Row{active("s1", "u1")}, func(p *Project) {
 			p.list(noon.Add(servers.FullPeriod), addresses.Lists{})
 			p.list(noon.Add(2*servers.FullPeriod), addresses.Lists{}, active("s1", "u1"))
-		}, Losses{0, 1}},
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newProject(owner.Machine{UID: "u1", ServerID: tc.server})
+			p := newProject(tc.machine)
 			p.list(noon, addresses.Lists{}, tc.rows...)
 			if tc.then != nil {
 				tc.then(p)
 			}
-			all := []Named{{Machine: "u1", ServerID: tc.server, Recorded: func() owner.Site { return tc.recorded }}}
-			if got := p.Losses(slices.Values(all)); got != tc.want {
-				t.Errorf("got %+v, want %+v", got, tc.want)
+			if got := p.losses(math.MaxInt); got != tc.want {
+				t.Errorf("%d, want %d", got, tc.want)
 			}
 		})
 	}
 	t.Run("before the first complete list, no Machine has lost its server", func(t *testing.T) {
-		p := newProject()
-		all := []Named{{Machine: "u1", ServerID: "s1", Recorded: func() owner.Site { return site }}}
-		if got := p.Losses(slices.Values(all)); got != (Losses{}) {
-			t.Errorf("got %+v", got)
+		if got := newProject(machine).losses(math.MaxInt); got != 0 {
+			t.Errorf("%d", got)
 		}
 	})
 }
 
-func BenchmarkLosses(b *testing.B) {
+// BenchmarkHeld asks whether losses are held in a project of 15,000 Machines.
+func BenchmarkHeld(b *testing.B) {
 	const n = 15_000
-	p := newProject()
-	var rows []servers.Row
-	var all []Named
-	for i := range n {
-		id, uid := fmt.Sprintf("s%d", i), types.UID(fmt.Sprintf("u%d", i))
-		rows = append(rows, active(id, uid))
-		all = append(all, Named{Machine: uid, ServerID: id, Recorded: func() owner.Site { return owner.Site{} }})
-	}
-	p.list(noon, addresses.Lists{}, rows...)
-	for b.Loop() {
-		if p.Losses(slices.Values(all)).Machines != n {
-			b.Fatal("some Machines do not count")
-		}
+	for _, lost := range []int{0, n} {
+		b.Run(fmt.Sprintf("%d servers are lost", lost), func(b *testing.B) {
+			var rows []servers.Row
+			var all []owner.Machine
+			for i := range n {
+				id, uid := fmt.Sprintf("s%d", i), types.UID(fmt.Sprintf("u%d", i))
+				all = append(all, owner.Machine{UID: uid, ServerID: id, Recorded: owner.Site{Project: "p", Region: "r"}, Replaced: true})
+				if i >= lost {
+					rows = append(rows, active(id, uid))
+				}
+			}
+			p := newProject(all...)
+			p.list(noon, addresses.Lists{}, rows...)
+			for b.Loop() {
+				if (p.Held() != "") != (lost > 0) {
+					b.Fatal(p.Held())
+				}
+			}
+		})
 	}
 }

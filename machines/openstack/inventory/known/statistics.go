@@ -1,6 +1,9 @@
 package known
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Statistics are numbers of a project, for metrics.
 type Statistics struct {
@@ -9,7 +12,7 @@ type Statistics struct {
 	Age    time.Duration
 	// Servers is the number of known servers of this cluster; Stuck is the number of those that still exist 10 minutes after their
 	// deletion was first requested; Held is the number of Machines that have lost their servers, while these are
-	// too many to be believed; Project.Statistics of package inventory sets it.
+	// too many to be believed.
 	Servers, Stuck, Held int
 	// Quotas is the number of services that drover watches because one of their quotas is exhausted.
 	Quotas int
@@ -19,6 +22,9 @@ type Statistics struct {
 func (p *Project) Statistics(now time.Time) Statistics {
 	s := Statistics{
 		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Quotas: p.Quota.Watched(),
+	}
+	if lost := p.losses(math.MaxInt); lost.AreTooMany() {
+		s.Held = int(lost)
 	}
 	for k := range p.Servers.All() {
 		if k.Gone || !p.isOurs(k) {

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -29,6 +30,8 @@ type Machine struct {
 	FloatingIPID string
 	// Recorded is where the Machine's server was last seen; zero when that is not recorded.
 	Recorded Site
+	// Replaced is true when the Machine is replaced after it has lost its server: it has an owner and is not paused.
+	Replaced bool
 	// Leaving is true while the Machine is being deleted. Joined is true once it has a Node, and Ready while its status shows that this
 	// Node is Ready.
 	Leaving, Joined, Ready bool
@@ -39,6 +42,8 @@ type Machine struct {
 type Machines interface {
 	// Get returns the Machine with that UID, and reports whether it is registered.
 	Get(uid types.UID) (Machine, bool)
+	// All returns all registered Machines, in no order.
+	All() iter.Seq[Machine]
 	// Naming returns the UID of the Machine whose spec.providerID names a server; empty when there is none.
 	Naming(serverID string) types.UID
 }
