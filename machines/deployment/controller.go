@@ -200,8 +200,13 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.RestoreReplicas {
 		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
+	var notRestored error
 	if plan.Restore != nil {
-		return 0, r.writes.restoreTemplate(ctx, d, plan.Restore)
+		notRestored = r.writes.restoreTemplate(ctx, d, plan.Restore)
+		if notRestored == nil || apierrors.IsConflict(notRestored) {
+			return 0, notRestored
+		}
+		// An admission webhook may refuse the template. Sizes and removals do not wait for it.
 	}
 	r.named.Keep(d, plan.Removals)
 	r.statuses.reportDegraded(d, plan.Status)
@@ -209,7 +214,8 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.Limited {
 		plan.RequeueAfter = limitRetry
 	}
-	return r.follow(ctx, d, plan)
+	wait, err := r.follow(ctx, d, plan)
+	return wait, errors.Join(notRestored, err)
 }
 
 // record stores a plan and logs its steps, unless the last plan had the same steps. drover also carries out a plan that cannot be

@@ -154,10 +154,11 @@ func (w writes) compare(ctx context.Context, d *v1alpha1.MachineDeployment, stor
 	if err := rollout.Decide(stored); err != nil {
 		return err
 	}
-	metadata := patch.Metadata(stored)
-	metadata["annotations"] = map[string]any{
+	// The write does not depend on the set's version: the controller of sets has written the set already, and a plan that is made without this
+	// record would take the template for one that another client has changed.
+	metadata := map[string]any{"uid": stored.UID, "annotations": map[string]any{
 		v1alpha1.AnnotationStoredTemplate: value, v1alpha1.AnnotationDecided: stored.Annotations[v1alpha1.AnnotationDecided],
-	}
+	}}
 	if err := w.Merge(ctx, stored, map[string]any{"metadata": metadata}); err != nil {
 		return fmt.Errorf("recording the stored template of MachineSet %s: %w", stored.Name, err)
 	}

@@ -18,6 +18,7 @@ func Foresee(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Ti
 		return 0, nil, err
 	}
 	set = set.DeepCopy()
+	delete(set.Annotations, v1alpha1.AnnotationDecided) // the deployment confirms the stored size
 	if err := rollout.Decide(set); err != nil {
 		return 0, nil, err
 	}
