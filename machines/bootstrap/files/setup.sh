@@ -198,26 +198,27 @@ uptime() { # in seconds: the clock may be set while the host boots
   echo "${seconds%.*}"
 }
 
-# A reboot or a power cut may have ended dpkg in the middle of its work. apt refuses any other work until that is completed.
-complete_packages() {
-  LC_ALL=C DEBIAN_FRONTEND=noninteractive timeout 600 dpkg --force-confdef --force-confold --configure -a ||
-    echo "dpkg --configure -a failed: apt may install nothing" >&2
-}
-
-apt() { # waits up to five minutes for locks: apt does so for dpkg's only, not for those of its lists and archives
-  local start left status
-  [[ -e $work/apt ]] || complete_packages
+unlocked() { # COMMAND: repeats a command of apt or dpkg for up to five minutes while another process has one of their locks
+  local start status
   start=$(uptime)
   while true; do
-    left=$((start + 300 - $(uptime)))
-    # needrestart does not restart services here: it may wait for one that waits for this setup.
-    LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -o DPkg::Lock::Timeout=$((left > 0 ? left : 0)) \
-      -o Acquire::Retries=3 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@" 2>"$work/apt" && return
+    # needrestart restarts no services here: it could wait for one that waits for this setup.
+    LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 "$@" 2>"$work/apt" && return
     status=$?
     cat "$work/apt" >&2
-    { (($(uptime) - start < 300)) && grep -q '^E: Could not get lock' "$work/apt"; } || return "$status"
+    (($(uptime) - start < 300)) || return "$status"
+    grep -qE '^E: Could not get lock|lock (is|was) locked by another process' "$work/apt" || return "$status"
     sleep 10
   done
+}
+
+apt() {
+  if [[ ! -e $work/apt ]]; then
+    # A reboot or a power cut may have ended dpkg in the middle of its work. apt refuses any other work until that is completed.
+    unlocked timeout 600 dpkg --force-confdef --force-confold --configure -a ||
+      echo "dpkg --configure -a failed: apt may install nothing" >&2
+  fi
+  unlocked apt-get -o DPkg::Lock::Timeout=0 -o Acquire::Retries=3 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"
 }
 
 update() { # a source that is broken keeps apt from none of the others
