@@ -104,7 +104,7 @@ func newHost(t *testing.T, in *Input) *host {
 		h.must(os.MkdirAll(h.path("bin"), 0o755))
 		h.must(os.Symlink(path, h.path("bin/"+tool)))
 	}
-	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "apt-get", "sleep"} {
+	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "apt-get", "dpkg", "sleep"} {
 		h.program("bin/"+quiet, "#!/bin/bash\necho "+quiet+" \"$@\" >>"+h.path("commands")+"\n")
 	}
 	h.program("bin/systemctl", hostSystemctl(h.root))
@@ -116,6 +116,7 @@ func newHost(t *testing.T, in *Input) *host {
 	} {
 		h.write("/proc/sys/"+key, "")
 	}
+	h.write("/proc/uptime", "100.50 90.25\n")
 	h.program("bin/dpkg-query", "#!/bin/bash\n[[ ! -e "+h.root+"/packages/${*: -1} ]] || echo -n installed\n")
 	h.program("bin/uname", "#!/bin/bash\necho x86_64\n")
 	h.program("bin/curl", `#!/bin/bash
@@ -142,7 +143,7 @@ cat "$file"
 // local replaces the paths in the script by paths below the root of the host.
 func (h *host) local(text string) string {
 	var pairs []string
-	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/", "/sys/class/"} {
+	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/", "/proc/uptime", "/sys/class/"} {
 		pairs = append(pairs, dir, h.root+dir)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -119,6 +120,9 @@ func TestAConfigurationThatContainerdCannotReadFailsTheSetupWithItsPath_F155(t *
 	}
 }
 
+// configFlag matches the flag that names containerd's configuration.
+var configFlag = regexp.MustCompile(`(--config|-c)[= ]\S+`)
+
 func TestTheSetupScriptJudgesTheConfigurationWithWhichContainerdStarts(t *testing.T) {
 	const dropIn = "/etc/systemd/system/containerd.service.d/zz-drover-config.conf"
 	good := strings.ReplaceAll(hostRuntimeConfig, "SystemdCgroup = false", "SystemdCgroup = true")
@@ -127,6 +131,7 @@ func TestTheSetupScriptJudgesTheConfigurationWithWhichContainerdStarts(t *testin
 		changed              bool
 	}{
 		"keeps the configuration that Flatcar's unit names (F-155)":                           {"flatcar", "--config ${CONTAINERD_CONFIG}", good, false},
+		"keeps the other flags of the unit, with variables and percent signs (F-155)":         {"ubuntu", "--root /srv/containerd --config=/opt/containerd.toml --state ${STATE} --address /srv/100%/containerd.sock", hostRuntimeConfig, true},
 		"replaces a configuration that the unit names and a kubelet cannot use (F-155)":       {"ubuntu", "--config=" + "/opt/containerd.toml", hostRuntimeConfig, true},
 		"starts containerd on Flatcar with a configuration that can be written (F-54, F-155)": {"flatcar", "-c $CONTAINERD_CONFIG", hostRuntimeConfig, true},
 	} {
@@ -145,7 +150,8 @@ func TestTheSetupScriptJudgesTheConfigurationWithWhichContainerdStarts(t *testin
 					h.write("shown/ExecStart", "{ argv[]="+strings.TrimPrefix(h.content(dropIn), "[Service]\nExecStart=\nExecStart=")+" ; }\n")
 				}
 			}
-			want := "[Service]\nExecStart=\nExecStart=" + h.path("bin/containerd") + " --config " + h.path("/etc/containerd/config.toml") + "\n"
+			flags := configFlag.ReplaceAllLiteralString(tc.flag, "--config "+h.path("/etc/containerd/config.toml"))
+			want := "[Service]\nExecStart=\nExecStart=/usr/bin/containerd " + strings.ReplaceAll(flags, "%", "%%") + "\n"
 			if got := h.content(dropIn); (got == want) != tc.changed {
 				t.Errorf("the drop-in is %q", got)
 			}

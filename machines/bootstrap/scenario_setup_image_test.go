@@ -156,7 +156,7 @@ func TestPodsGetTheDNSServersOfTheImage(t *testing.T) {
 		h := newHost(t, siteInput("ubuntu"))
 		h.whole()
 		h.must(os.MkdirAll(h.path("/usr/local/share/ca-certificates"), 0o755))
-		h.program("bin/systemctl", "#!/bin/bash\n[[ $* != 'is-active --quiet systemd-resolved.service' ]]\n")
+		h.program("bin/systemctl", "#!/bin/bash\n[[ $* != *systemd-resolved.service ]]\n")
 		out, err := h.run(pathSetup)
 		if err == nil || !strings.Contains(out, "the setup failed: network.dns.servers is for systemd-resolved, which does not run on this image\n") {
 			t.Errorf("error %v, printed\n%s", err, out)
@@ -169,12 +169,14 @@ func TestTheSetupScriptUpgradesThePackagesBeforeTheKubeletStarts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		apt    string // what apt-get does
 		node   bool   // the setup ends with a node, not with a reboot
+		first  int    // upgrades at the first boot
 		second int    // upgrades at the second boot
 		files  []string
 	}{
-		"once, when that succeeds (F-160)":                                 {"exit 0\n", true, 0, nil},
-		"three times, and again at the next boot, when that fails (F-160)": {"exit 100\n", true, 3, nil},
-		"and reboots when that is required (F-160)":                        {"exit 0\n", false, 0, []string{"/run/reboot-required"}},
+		"once, when that succeeds (F-160)":                                 {"exit 0\n", true, 1, 0, nil},
+		"three times, and again at the next boot, when that fails (F-160)": {"exit 100\n", true, 3, 3, nil},
+		"once, when only a source of packages is broken (F-160)":           {"[[ $* != *update ]] || exit 100\n", true, 1, 0, nil},
+		"and reboots when that is required (F-160)":                        {"exit 0\n", false, 1, 0, []string{"/run/reboot-required"}},
 	} {
 		t.Run("the setup upgrades the packages "+name, func(t *testing.T) {
 			in := siteInput("ubuntu")
@@ -182,24 +184,54 @@ func TestTheSetupScriptUpgradesThePackagesBeforeTheKubeletStarts(t *testing.T) {
 			h := newHost(t, in)
 			h.whole()
 			h.must(os.MkdirAll(h.path("/usr/local/share/ca-certificates"), 0o755))
-			h.program("bin/sleep", "#!/bin/bash\n")
-			h.program("bin/apt-get", "#!/bin/bash\necho apt-get \"$@\" >>"+h.path("commands")+"\n"+tc.apt)
+			// The shutdown ends the setup while it sleeps.
+			h.program("bin/sleep", "#!/bin/bash\n[[ $1 != infinity ]]\n")
+			h.aptGet(tc.apt)
 			for _, path := range tc.files {
 				h.write(path, "")
 			}
 			out, err := h.run(pathSetup)
-			if _, missing := os.Stat(h.path("/run/drover/provider-id.env")); err != nil || (missing == nil) != tc.node {
+			if _, missing := os.Stat(h.path("/run/drover/provider-id.env")); (err == nil) != tc.node || (missing == nil) != tc.node {
 				t.Fatalf("error %v, provider ID %v:\n%s", err, missing, out)
 			}
 			first := h.content("commands")
 			if trust := strings.Index(first, "update-ca-certificates"); trust < 0 || trust > strings.Index(first, upgrade) || strings.Index(first, "systemd-resolved") > strings.Index(first, upgrade) {
 				t.Errorf("the upgrade does not have the site's certificates and DNS:\n%s", first)
 			}
-			if strings.Contains(first, "systemctl reboot") == tc.node {
+			if strings.Contains(first, "systemctl reboot") == tc.node || strings.Count(first, upgrade) != tc.first {
 				t.Errorf("commands:\n%s", first)
 			}
 			if _, err := h.run(pathSetup); err != nil || strings.Count(strings.TrimPrefix(h.content("commands"), first), upgrade) != tc.second {
 				t.Errorf("the second boot, error %v:\n%s", err, h.content("commands"))
+			}
+		})
+	}
+}
+
+func TestTheSetupScriptWaitsForCloudInitBeforeAReboot(t *testing.T) {
+	for name, later := range map[string]bool{
+		"waits for cloud-init, which has other tasks at the first boot (F-160)":              false,
+		"does not wait for cloud-init at later boots, where cloud-init waits for it (F-160)": true,
+	} {
+		t.Run("a setup that reboots the server "+name, func(t *testing.T) {
+			in := input("ubuntu", `{"distUpgradeOnBoot": true}`)
+			h := newHost(t, in)
+			h.whole()
+			h.program("bin/cloud-init", "#!/bin/bash\necho cloud-init \"$@\" >>"+h.path("commands")+"\n")
+			h.program("bin/sleep", "#!/bin/bash\n[[ $1 != infinity ]]\n")
+			if later { // the upgrade of the first boot has failed
+				h.aptGet("exit 100\n")
+				if _, err := h.setup(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.aptGet("")
+			h.write("/run/reboot-required", "")
+			if _, err := h.setup(); err == nil || !strings.Contains(h.content("commands"), "systemctl reboot\n") {
+				t.Fatalf("the setup does not wait for the reboot: error %v", err)
+			}
+			if strings.Contains(h.content("commands"), "cloud-init status --wait\n") == later {
+				t.Errorf("commands:\n%s", h.content("commands"))
 			}
 		})
 	}

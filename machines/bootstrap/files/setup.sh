@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes this host ready to run a kubelet. Runs at every boot, and again until it succeeds; what is there already is left
-# as it is, and nothing is downloaded for it. The kubelet starts once /run/drover/provider-id.env exists.
+# as it is, and nothing is downloaded for it. The kubelet cannot start before /run/drover/provider-id.env exists.
 set -eEuo pipefail
 trap 'echo "failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 # shellcheck source=/dev/null
@@ -99,7 +99,7 @@ at_least() { # KEY VALUE: prints the setting with the larger one of VALUE and wh
 
 reread() { # what of the system's own services has been given new settings
   if [[ -e /etc/systemd/resolved.conf.d/10-drover.conf ]]; then
-    systemctl try-restart systemd-resolved.service
+    systemctl try-restart systemd-resolved.service || true # not every image has it
     systemctl is-active --quiet systemd-resolved.service || {
       echo "the setup failed: network.dns.servers is for systemd-resolved, which does not run on this image" >&2
       exit 1
@@ -192,16 +192,33 @@ server_id() { # the server's identity, from the first source that has it
   echo "KUBELET_PROVIDER_ID=$flag" >/run/drover/provider-id.env
 }
 
-apt() { # waits up to five minutes for a lock: apt does so for dpkg's only, not for those of its lists and archives
-  local tries=30 status
+uptime() { # in seconds: the clock may be set while the host boots
+  local seconds
+  read -r seconds _ </proc/uptime
+  echo "${seconds%.*}"
+}
+
+unlocked() { # COMMAND: repeats a command of apt or dpkg for up to five minutes while another process has one of their locks
+  local start status
+  start=$(uptime)
   while true; do
-    LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
-      -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@" 2>"$work/apt" && return
+    # needrestart restarts no services here: it could wait for one that waits for this setup.
+    LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 "$@" 2>"$work/apt" && return
     status=$?
     cat "$work/apt" >&2
-    { ((--tries)) && grep -q '^E: Could not get lock' "$work/apt"; } || return "$status"
+    (($(uptime) - start < 300)) || return "$status"
+    grep -qE '^E: Could not get lock|lock (is|was) locked by another process' "$work/apt" || return "$status"
     sleep 10
   done
+}
+
+apt() {
+  if [[ ! -e $work/apt ]]; then
+    # A reboot or a power cut may have ended dpkg in the middle of its work. apt refuses any other work until that is completed.
+    unlocked timeout 600 dpkg --force-confdef --force-confold --configure -a ||
+      echo "dpkg --configure -a failed: apt may install nothing" >&2
+  fi
+  unlocked apt-get -o DPkg::Lock::Timeout=0 -o Acquire::Retries=3 -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"
 }
 
 update() { # a source that is broken keeps apt from none of the others
@@ -227,22 +244,21 @@ packages() { # what the setup, the kubelet and its network call for
 }
 
 upgrade() { # distUpgradeOnBoot: at each boot until it has succeeded; a node with old packages is better than none
-  local try updated
+  local try
   [[ -n $DIST_UPGRADE && ! -e /var/lib/drover/upgraded ]] || return 0
   command -v apt-get >/dev/null || return 0
   for try in 1 2 3; do
     ((try == 1)) || sleep 20
-    updated=yes
-    update || updated=
+    update || true
     apt dist-upgrade --yes -o Dpkg::Options::=--force-confold || continue
-    [[ -z $updated ]] || touch /var/lib/drover/upgraded
-    if [[ -e /run/reboot-required ]]; then
-      echo "the upgrade needs a reboot"
-      timeout 300 cloud-init status --wait >/dev/null || true
-      systemctl reboot
-      exit
-    fi
-    [[ -z $updated ]] || return 0
+    touch /var/lib/drover/upgraded
+    [[ -e /run/reboot-required ]] || return 0
+    echo "the upgrade needs a reboot"
+    # At the first boot cloud-init has started the setup and has other tasks. At later boots it waits for the setup itself.
+    [[ -e /var/lib/drover/server-id ]] || timeout 300 cloud-init status --wait >/dev/null || true
+    systemctl reboot
+    # That returns at once. The units after this one must not start before the shutdown, which ends this.
+    sleep infinity
   done
   echo "upgrading the packages failed: the node goes on without, and the next boot tries again" >&2
 }
@@ -316,16 +332,33 @@ runtime_config() {
   mv "$new" "$own"
   if [[ $file != "$own" ]]; then
     mkdir -p /etc/systemd/system/containerd.service.d
-    printf '[Service]\nExecStart=\nExecStart=%s --config %s\n' "$(command -v containerd)" "$own" >/etc/systemd/system/containerd.service.d/zz-drover-config.conf
+    printf '[Service]\nExecStart=\nExecStart=%s\n' "$(runtime_command "$own")" >/etc/systemd/system/containerd.service.d/zz-drover-config.conf
   fi
   systemctl daemon-reload
   systemctl try-restart containerd.service
 }
 
-runtime_file() { # DEFAULT: the configuration that containerd's unit names; Flatcar's is below /usr, in a variable
-  local command variables name
+runtime_argv() { # the command line of containerd's unit
+  local command
   command=$(systemctl show --property=ExecStart --value containerd.service)
-  [[ $command =~ [[:space:]](--config|-c)[=[:space:]]([^[:space:];]+) ]] || {
+  command=${command#*argv\[\]=}
+  echo "${command%% ; *}"
+}
+
+config_flag='[[:space:]](--config|-c)[=[:space:]]([^[:space:]]+)'
+
+runtime_command() { # FILE: that command line with FILE as the configuration, as a unit writes it
+  local argv
+  argv=$(runtime_argv)
+  [[ $argv =~ $config_flag ]]
+  argv=${argv/"${BASH_REMATCH[0]}"/" --config $1"}
+  echo "${argv//%/%%}"
+}
+
+runtime_file() { # DEFAULT: the configuration that containerd's unit names; Flatcar's is below /usr, in a variable
+  local argv variables name
+  argv=$(runtime_argv)
+  [[ $argv =~ $config_flag ]] || {
     echo "$1"
     return
   }
@@ -429,3 +462,6 @@ kubelet
 systemctl daemon-reload
 systemctl enable --now containerd.service
 server_id
+# Nothing orders the kubelet after this unit: a package's script that restarts it here would wait for its own end. A kubelet that somebody
+# has disabled stays so.
+! systemctl is-enabled --quiet kubelet.service || systemctl start --no-block kubelet.service
