@@ -112,3 +112,71 @@ func TestRecreateUnderAStaleCache(t *testing.T) {
 		w.expect(t, 0, 0, 3, 0)
 	})
 }
+
+func TestASmallerSizeInTheMiddleOfARollout(t *testing.T) {
+	for _, s := range []shape{{10, "1", "0"}, {10, "50%", "0"}, {10, "100%", "50%"}, {10, "0", "100%"}} {
+		t.Run("leads to no negative size of a set, and the rollout ends with it, with a surge of "+s.surge+" (report 87)", func(t *testing.T) {
+			for size := range s.replicas + 1 {
+				w := midRoll(s)
+				w.onPlan = func(_ Snapshot, p Plan) {
+					for _, c := range p.Changes {
+						if c.Replicas < 0 {
+							t.Errorf("size %d: the set %s gets %d replicas", size, c.Set.Name, c.Replicas)
+						}
+					}
+				}
+				w.scale(size)
+				w.settle(nothing())
+				w.slow = false
+				w.settle(nothing())
+				w.expect(t, 0, 0, int(size), 0)
+			}
+		})
+	}
+}
+
+func TestThePlanThatAnOldCacheLeadsTo(t *testing.T) {
+	t.Run("names the set that was created already, so that the API server refuses a second one (report 88)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		w.template("B")
+		w.plan()
+		made := w.sets[1].Name
+		w.sets = w.sets[:1]
+		if p := must(Compute(w.snapshot())); p.Create == nil || p.Create.Name != made {
+			t.Errorf("it creates %+v, want again %s", p.Create, made)
+		}
+	})
+}
+
+func TestARolloutWhileNoMachineIsAvailable(t *testing.T) {
+	for _, tt := range []struct {
+		shape
+		left int
+	}{{shape{4, "1", "0"}, 4}, {shape{4, "1", "1"}, 3}, {shape{4, "0", "50%"}, 2}} {
+		t.Run("keeps as many old Machines as must be available, with a surge of "+tt.surge+" and "+tt.unavailable+" unavailable (report 89)", func(t *testing.T) {
+			w := settled(tt.shape)
+			for _, m := range w.machines {
+				w.ready(m, false)
+			}
+			w.broken["B"] = true
+			w.template("B")
+			w.settle(nothing())
+			if living, _ := w.servers("A"); living != tt.left {
+				t.Errorf("%d old Machines are left, want %d; sizes %s", living, tt.left, w.sizes())
+			}
+		})
+	}
+}
+
+func TestARemovalWhileAnotherMachineIsNotReady(t *testing.T) {
+	t.Run("deletes only the Machine that the autoscaler has named (report 93)", func(t *testing.T) {
+		w := settled(shape{5, "1", "0"})
+		named := w.machines[3].Name
+		w.ready(w.machines[0], false)
+		w.remove(w.machines[3])
+		w.settle(nothing())
+		if len(w.deleted) != 1 || !w.deleted[named] || w.made != 5 {
+			t.Errorf("deleted are %v, and %d were made; want only %s deleted", w.deleted, w.made, named)
+		}
+	})
+}
