@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -83,9 +85,10 @@ func TestUserDataContainsTheCAThatTheClusterHasNow(t *testing.T) {
 		}
 		return boot.Files[kubelet.CAFile]
 	}
-	t.Run("the next server gets the new CA of cluster-info without a restart of drover (report 69)", func(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	t.Run("a server gets the new CA of cluster-info after five minutes at most, without a restart of drover (report 69)", func(t *testing.T) {
 		info := clusterInfoMap("clusters: [{name: '', cluster: {server: 'https://public:6443', certificate-authority-data: cHVibGljIENB}}]")
-		s, c := newSource(t, nil, info)
+		s, c := newSource(t, func(o *Options) { o.Clock = clock }, info)
 		if got := ca(t, s, c, "first"); got != "public CA" {
 			t.Fatalf("got %q", got)
 		}
@@ -93,11 +96,12 @@ func TestUserDataContainsTheCAThatTheClusterHasNow(t *testing.T) {
 		if err := c.Update(t.Context(), info); err != nil {
 			t.Fatal(err)
 		}
+		clock.SetTime(clock.Now().Add(5 * time.Minute))
 		if got := ca(t, s, c, "second"); got != "new CA" {
 			t.Errorf("got %q, want the new CA", got)
 		}
 	})
-	t.Run("the next server gets the new CA from the file of drover's own connection without a restart of drover (report 69)", func(t *testing.T) {
+	t.Run("a server gets the new CA from the file of drover's own connection after five minutes at most, without a restart of drover (report 69)", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ca.crt")
 		write := func(text string) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -106,13 +110,14 @@ func TestUserDataContainsTheCAThatTheClusterHasNow(t *testing.T) {
 		}
 		write("first CA")
 		s, c := newSource(t, func(o *Options) {
-			o.APIServer = "https://named:6443"
+			o.APIServer, o.Clock = "https://named:6443", clock
 			o.Target.GetConfig().CAData, o.Target.GetConfig().CAFile = nil, file
 		})
 		if got := ca(t, s, c, "first"); got != "first CA" {
 			t.Fatalf("got %q", got)
 		}
 		write("new CA")
+		clock.SetTime(clock.Now().Add(5 * time.Minute))
 		if got := ca(t, s, c, "second"); got != "new CA" {
 			t.Errorf("got %q, want the new CA", got)
 		}

@@ -174,4 +174,17 @@ func TestACloudWithoutAVolumeService(t *testing.T) {
 			t.Errorf("%d calls of the volume service", n)
 		}
 	})
+	t.Run("releases a Machine whose server boots from a volume, and names the volume that nobody can look up (report 16)", func(t *testing.T) {
+		b := newBench(t)
+		b.options.HTTP = withoutCinder{}
+		b.restart()
+		m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
+		_, s := b.active(m)
+		b.records(m, s)
+		released := b.gone(b.instance(m))
+		if len(recordOf(s).VolumeIDs) != 1 || len(released.Left) != 1 || !strings.Contains(released.Left[0], recordOf(s).VolumeIDs[0]) {
+			t.Errorf("the record has the volumes %v, and left are %v", recordOf(s).VolumeIDs, released.Left)
+		}
+		b.nothingLeft()
+	})
 }
