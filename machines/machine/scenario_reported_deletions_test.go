@@ -2,6 +2,8 @@ package machine_test
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -164,6 +167,56 @@ func TestDeletionWhileThePodOfADaemonSetUsesAVolume(t *testing.T) {
 		b.drains(2 * time.Minute)
 		if n := b.cloud.count("DeleteServer"); n != 1 {
 			t.Errorf("%d requests to delete the server after six minutes, want one: %+v", n, b.deleting())
+		}
+	})
+}
+
+func TestATaintThatAnotherProgramSetsWhileDroverWritesTheNode(t *testing.T) {
+	t.Run("stays, although drover writes the list of taints that it has read before (report 26)", func(t *testing.T) {
+		b := joined(t, owned)
+		foreign, own := taint("example.com/foreign", corev1.TaintEffectNoSchedule), taint("example.com/own", corev1.TaintEffectNoSchedule)
+		m := b.read()
+		m.Spec.Taints, m.Spec.Metadata.Labels = []corev1.Taint{own}, map[string]string{"team": "a"}
+		b.update(m)
+		times := 0
+		b.patches.before = func(o client.Object) error {
+			if _, node := o.(*corev1.Node); node && times < 3 {
+				times++
+				n := b.node()
+				n.Spec.Taints = append(n.Spec.Taints, taint(foreign.Key+strconv.Itoa(times), foreign.Effect))
+				b.update(n)
+			}
+			return nil
+		}
+		for range 20 {
+			b.written.counting = true
+			_, _ = b.machine.Reconcile(t.Context(), ctrl.Request{NamespacedName: b.key})
+			b.written.counting = false
+			b.wait(30 * time.Second)
+		}
+		n := b.node()
+		if times == 0 || !hasTaint(n, own.Key) || n.Labels["team"] != "a" {
+			t.Fatalf("after %d writes the Node has the labels %v and the taints %v", times, n.Labels, n.Spec.Taints)
+		}
+		for k := range times {
+			if !hasTaint(n, foreign.Key+strconv.Itoa(k+1)) {
+				t.Errorf("the taint %s%d is lost: %v", foreign.Key, k+1, n.Spec.Taints)
+			}
+		}
+	})
+}
+
+func TestANodeWithAFinalizerOfAFormerController(t *testing.T) {
+	t.Run("does not hold the deletion of its Machine without a word (report 111)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.changes(func(n *corev1.Node) { n.Finalizers = append(n.Finalizers, "example.com/former") })
+		b.end()
+		for range 40 {
+			b.pass()
+			b.wait(time.Minute)
+		}
+		if m := b.read(); m.Name != "" && !strings.Contains(b.deleting().Message, "example.com/former") {
+			t.Errorf("the Machine still exists, and shows %+v", b.deleting())
 		}
 	})
 }

@@ -118,6 +118,43 @@ func TestAServerOfASpecThatCannotBeResolvedAnyMore(t *testing.T) {
 	}
 }
 
+func TestWhatAMachineLeavesWhenItsServerWasNeverMadeOrIsDeletedByHand(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(b *bench, m *v1alpha1.Machine){
+		"whose server Nova has refused": func(b *bench, m *v1alpha1.Machine) {
+			b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusInternalServerError, Times: 1})
+			if _, err := b.make(b.synced(m)); err == nil {
+				b.t.Fatal("the server was made")
+			}
+		},
+		"whose request for a server got no answer": func(b *bench, m *v1alpha1.Machine) {
+			b.sim.Inject(sim.Fault{Call: "POST /servers", Drop: true, Times: 1})
+			if _, err := b.make(b.synced(m)); err == nil {
+				b.t.Fatal("the answer was not lost")
+			}
+		},
+		"whose server was deleted by hand": func(b *bench, m *v1alpha1.Machine) {
+			_, s := b.active(m)
+			b.records(m, s)
+			b.sim.DeleteServer(s.ID)
+		},
+	} {
+		for restart, again := range map[string]bool{"": false, ", also by a new leader": true} {
+			t.Run("port and floating IP of a Machine "+name+" are released"+restart+" (report 43)", func(t *testing.T) {
+				b := newBench(t)
+				m := newMachine(t, "a", fullFields())
+				prepare(b, m)
+				if again {
+					b.restart()
+				}
+				b.remove(b.synced(m))
+				b.pass(10 * time.Minute)
+				b.nothingLeft()
+			})
+		}
+	}
+}
+
 func TestAnAnswer429WithoutRetryAfter(t *testing.T) {
 	t.Parallel()
 	t.Run("makes a create wait, and is no failure: the server is made once the cloud accepts it (report 18, report 19)", func(t *testing.T) {

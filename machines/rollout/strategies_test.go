@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -144,6 +146,21 @@ func TestThePlanThatAnOldCacheLeadsTo(t *testing.T) {
 		w.sets = w.sets[:1]
 		if p := must(Compute(w.snapshot())); p.Create == nil || p.Create.Name != made {
 			t.Errorf("it creates %+v, want again %s", p.Create, made)
+		}
+	})
+}
+
+func TestADeclaredCapacityThatChanges(t *testing.T) {
+	t.Run("makes no set and no Machine (report 92)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		made := w.made
+		for _, memory := range []string{"8Gi", "16Gi", ""} {
+			metav1.SetMetaDataAnnotation(&w.d.ObjectMeta, v1alpha1.AnnotationCapacity+"memory", memory)
+			w.d.Generation++
+			w.settle(nothing())
+		}
+		if len(w.sets) != 1 || w.made != made || len(w.deleted) != 0 {
+			t.Errorf("there are %d sets, %d Machines were made and %d deleted", len(w.sets), w.made-made, len(w.deleted))
 		}
 	})
 }

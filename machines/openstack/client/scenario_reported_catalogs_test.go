@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -131,13 +132,19 @@ func refusing(accepted *atomic.Value, next http.HandlerFunc) http.HandlerFunc {
 }
 
 func TestATokenThatTheCloudRefusesInTheMiddleOfAListOfManyPages(t *testing.T) {
-	t.Run("is renewed once, and each row of the list is returned once (report 2)", func(t *testing.T) {
+	t.Run("is renewed once, by the password and not by the token, and each row of the list is returned once (report 2, report 4)", func(t *testing.T) {
 		var count atomic.Int32
+		var sent []string
 		var accepted atomic.Value
 		accepted.Store("token-1")
 		cloud := newTestCloud(t, nil)
+		answer := signIns(`"project":{"id":"p"},"catalog":[`+entry("compute", `"r"`, cloud.compute)+"]", &count)
 		cloud.handlers = map[string]http.HandlerFunc{
-			"POST /v3/auth/tokens": signIns(`"project":{"id":"p"},"catalog":[`+entry("compute", `"r"`, cloud.compute)+"]", &count),
+			"POST /v3/auth/tokens": func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				sent = append(sent, r.Header.Get("X-Auth-Token")+string(body))
+				answer(w, r)
+			},
 			"GET /v2.1/servers": refusing(&accepted, func(w http.ResponseWriter, r *http.Request) {
 				page := len(r.URL.Query().Get("marker"))
 				if page == 2 {
@@ -153,6 +160,11 @@ func TestATokenThatTheCloudRefusesInTheMiddleOfAListOfManyPages(t *testing.T) {
 		all, err := List[map[string]string](t.Context(), cloud.signedInBy(t, Credentials{}, clocktesting.NewFakeClock(time.Now())), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"})
 		if err != nil || count.Load() != 2 {
 			t.Fatalf("%d sign-ins, %v", count.Load(), err)
+		}
+		for _, body := range sent {
+			if !strings.Contains(body, `"methods":["password"]`) || strings.Contains(body, "token-1") {
+				t.Errorf("a sign-in sends %s", body)
+			}
 		}
 		got := ""
 		for _, row := range all {
@@ -209,7 +221,7 @@ func TestManyCallsWhoseTokenIsRefusedAtTheSameTime(t *testing.T) {
 }
 
 func TestTheErrorOfACallThatIsRefusedAgainAfterAnotherSignIn(t *testing.T) {
-	t.Run("is one line of bounded length that names the call once (report 5)", func(t *testing.T) {
+	t.Run("is one line of bounded length that names the call once, and more such calls lead to no sign-in without end (report 1, report 5)", func(t *testing.T) {
 		var count, asked atomic.Int32
 		cloud := newTestCloud(t, nil)
 		cloud.handlers = map[string]http.HandlerFunc{
@@ -221,9 +233,18 @@ func TestTheErrorOfACallThatIsRefusedAgainAfterAnotherSignIn(t *testing.T) {
 				_, _ = fmt.Fprintf(w, `{"error":{"code":401,"title":"Unauthorized","message":"%s"}}`, strings.Repeat(`refused\n`, 10_000))
 			},
 		}
-		err := get(t.Context(), cloud.signedInBy(t, Credentials{}, clocktesting.NewFakeClock(time.Now())), "servers")
+		s := cloud.signedInBy(t, Credentials{}, clocktesting.NewFakeClock(time.Now()))
+		err := get(t.Context(), s, "servers")
 		if !fault.Is(err, fault.Auth) || count.Load() != 2 || asked.Load() != 2 {
 			t.Fatalf("%d sign-ins, %d calls: %v", count.Load(), asked.Load(), err)
+		}
+		for range 20 {
+			if err := get(t.Context(), s, "servers"); !fault.Is(err, fault.Auth) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if count.Load() != 2 || asked.Load() != 22 {
+			t.Errorf("after 20 more calls: %d sign-ins, %d calls", count.Load(), asked.Load())
 		}
 		if text := err.Error(); len(text) > 4096 || strings.Contains(text, "\n") || strings.Count(text, "/servers") != 1 {
 			t.Errorf("%d bytes: %s", len(text), text)
