@@ -220,3 +220,45 @@ func TestANodeWithAFinalizerOfAFormerController(t *testing.T) {
 		}
 	})
 }
+
+func TestAServerThatSomebodyElseDeletes(t *testing.T) {
+	for name, task := range map[string]bool{
+		"its Machine is replaced when the server is gone, although drover restarts all the time (report 104, report 105)": false,
+		"its Machine shows that the cloud deletes the server, and is replaced when it is gone (report 36)":                true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := joined(t, owned)
+			if task {
+				b.cloud.change("u", func(s *fakeServer) { s.State, s.Status = cloud.ServerDeleting, "ACTIVE" })
+				b.shown()
+				if c := b.serverReady(); c.Status != corev1.ConditionFalse || c.Reason != "ServerDeleting" || b.read().DeletionTimestamp != nil {
+					t.Errorf("while the task runs, the Machine shows %+v", c)
+				}
+			}
+			b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+			for range 6 {
+				b.restart()
+				b.pass()
+				b.wait(5 * time.Second)
+			}
+			if b.read().Name != "" || b.node().Name != "" || b.cloud.made != 1 {
+				t.Errorf("the Machine is %q, the Node %q, and %d servers were made for it", b.read().Name, b.node().Name, b.cloud.made)
+			}
+		})
+	}
+}
+
+func TestTheNodeOfAServerThatIsShutDown(t *testing.T) {
+	t.Run("is kept for days while its server exists, so that its volumes are not taken away (report 38)", func(t *testing.T) {
+		b := wontStart(t)
+		node := b.node()
+		b.attach("pv-1")
+		for range 50 {
+			b.wait(time.Hour)
+			b.pass()
+		}
+		if now := b.node(); now.UID != node.UID || outOfService(now) || b.cloud.count("DeleteServer") != 0 {
+			t.Errorf("the Node was %+v, now it is %+v", node.Spec, now.Spec)
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -36,7 +37,7 @@ func TestDeletionOfAServerInERRORMakesOneCallForEachResource(t *testing.T) {
 
 func TestServersThatAreMadeAtOnceAndFailInPart(t *testing.T) {
 	t.Parallel()
-	t.Run("each is judged by itself: those in ERROR are deleted and made again, and the others stay (report 32)", func(t *testing.T) {
+	t.Run("those in ERROR are deleted and made again, and the others stay (report 32)", func(t *testing.T) {
 		const n, every = 12, 3
 		b := newBench(t)
 		var machines []*v1alpha1.Machine
@@ -70,6 +71,47 @@ func TestServersThatAreMadeAtOnceAndFailInPart(t *testing.T) {
 		}
 		if left := b.sim.Leftovers(); len(left.Servers) != n || len(left.Ports) != n {
 			t.Errorf("left are %d servers and %d ports, want %d", len(left.Servers), len(left.Ports), n)
+		}
+	})
+}
+
+func TestABootVolumeInAProjectWithOtherVolumes(t *testing.T) {
+	t.Parallel()
+	t.Run("is made by Nova with its server, although the project has a volume of the server's name, which stays (report 52, report 53)", func(t *testing.T) {
+		b := newBench(t)
+		var other struct {
+			Volume struct{ ID string } `json:"volume"`
+		}
+		b.raw(client.Volume, "POST", "volumes", map[string]any{"volume": map[string]any{"size": 1, "name": "a"}}, &other)
+		m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
+		i, s := b.active(m)
+		b.records(m, s)
+		if got, _ := b.sim.Server(s.ID); len(got.Volumes) != 1 || got.Volumes[0] == other.Volume.ID {
+			t.Errorf("the server has the volumes %v, and another client made %s", got.Volumes, other.Volume.ID)
+		}
+		b.remove(i)
+		b.pass(10 * time.Minute)
+		if left := b.sim.Leftovers(); len(left.Volumes) != 1 || left.Volumes[0] != other.Volume.ID || len(left.Servers) != 0 {
+			t.Errorf("left %+v, want only the volume %s", left, other.Volume.ID)
+		}
+	})
+}
+
+func TestTheOwnerOfAnUnusedFloatingIP(t *testing.T) {
+	t.Parallel()
+	t.Run("is in its description: the cluster and the UID of the Machine (report 45)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", fullFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusForbidden})
+		if _, err := b.make(i); err == nil {
+			t.Fatal("the server was made")
+		}
+		var all struct {
+			FloatingIPs []struct{ Description string } `json:"floatingips"`
+		}
+		b.raw(client.Network, "GET", "floatingips", nil, &all)
+		if len(all.FloatingIPs) != 1 || !strings.Contains(all.FloatingIPs[0].Description, testCluster) || !strings.Contains(all.FloatingIPs[0].Description, "uid-a") {
+			t.Errorf("got %+v", all.FloatingIPs)
 		}
 	})
 }
@@ -157,7 +199,7 @@ func TestWhatAMachineLeavesWhenItsServerWasNeverMadeOrIsDeletedByHand(t *testing
 
 func TestAnAnswer429WithoutRetryAfter(t *testing.T) {
 	t.Parallel()
-	t.Run("makes a create wait, and is no failure: the server is made once the cloud accepts it (report 18, report 19)", func(t *testing.T) {
+	t.Run("makes a create wait, and the server is made once the cloud accepts it (report 18, report 19)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusTooManyRequests, Times: 3})

@@ -137,6 +137,60 @@ func TestASmallerSizeInTheMiddleOfARollout(t *testing.T) {
 	}
 }
 
+func TestWholeRolloutsOfAllSmallShapes(t *testing.T) {
+	shapes := func(do func(shape)) {
+		for replicas := range int32(6) {
+			for _, surge := range []string{"0", "1", "50%"} {
+				for _, unavailable := range []string{"0", "1", "50%", "100%"} {
+					do(shape{replicas, surge, unavailable})
+				}
+			}
+		}
+	}
+	t.Run("each rollout goes on after its first new Machine, and ends with new ones only (report 86)", func(t *testing.T) {
+		shapes(func(s shape) {
+			w := settled(s)
+			w.template("B")
+			w.settle(nothing())
+			if a, _ := w.servers("A"); a != 0 {
+				t.Errorf("%+v: %d old Machines are left", s, a)
+			}
+			if b, _ := w.servers("B"); b != int(s.replicas) {
+				t.Errorf("%+v: there are %d new Machines", s, b)
+			}
+		})
+	})
+	t.Run("the numbers of the status belong to one state of the Machines and to the newest generation (report 146, report 147)", func(t *testing.T) {
+		shapes(func(s shape) {
+			w := settled(s)
+			w.onPlan = func(_ Snapshot, p Plan) {
+				st := p.Status
+				if st.ObservedGeneration != w.d.Generation || st.AvailableReplicas > st.ReadyReplicas || st.ReadyReplicas > st.Replicas || st.UpdatedReplicas > st.Replicas || st.UnavailableReplicas < s.replicas-st.AvailableReplicas {
+					t.Errorf("%+v: the status is %+v in generation %d", s, st, w.d.Generation)
+				}
+			}
+			ends := func(available int32) {
+				if st := w.d.Status; st.Replicas != s.replicas || st.UpdatedReplicas != s.replicas || st.AvailableReplicas != available || st.UnavailableReplicas != s.replicas-available {
+					t.Errorf("%+v: with %d available Machines the status ends with %+v", s, available, st)
+				}
+			}
+			w.template("B")
+			w.settle(nothing())
+			ends(s.replicas)
+			for n, m := range w.machines {
+				w.ready(m, false)
+				w.plan()
+				ends(s.replicas - int32(n) - 1)
+			}
+			for _, m := range w.machines {
+				w.ready(m, true)
+			}
+			w.plan()
+			ends(s.replicas)
+		})
+	})
+}
+
 func TestThePlanThatAnOldCacheLeadsTo(t *testing.T) {
 	t.Run("names the set that was created already, so that the API server refuses a second one (report 88)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})

@@ -52,7 +52,7 @@ func TestServicesOfCatalogsThatUsersOfOtherProgramsHaveReported(t *testing.T) {
 			url: "http://cinder/v3/p/"},
 		{name: "the official name of the volume service is enough (report 15)", creds: Credentials{Region: "r"}, catalog: []string{nova, entry("block-storage", `"r"`, "http://cinder/v3/p")}, service: Volume,
 			url: "http://cinder/v3/p/"},
-		{name: "volumev2 alone is no volume service (report 15)", creds: Credentials{Region: "r"}, catalog: []string{nova, entry("volumev2", `"r"`, "http://cinder/v2/p")}, service: Volume,
+		{name: "the error names the volume service when the catalog has only volumev2 (report 15)", creds: Credentials{Region: "r"}, catalog: []string{nova, entry("volumev2", `"r"`, "http://cinder/v2/p")}, service: Volume,
 			says: []string{"no volume service", "region r"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
