@@ -102,6 +102,10 @@ var deleteCalls = []call{
 		})},
 	{name: "the removal of a working node is refused when the size is the minimum (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
 	{name: "neither of two working nodes is removed when the minimum allows the removal of only one (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "a working node is not removed while a removal that is in progress has reached the minimum (report 153)", nodes: nodes("a-1"), kind: model.FailedPrecondition, size: 2, removals: []string{"a-2"},
+		setup: both(setReplicas(2), setMin("2"), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
+	{name: "a call that names a node which is listed for removal, and one more at the minimum, removes neither (report 153)", nodes: nodes("a-2", "a-1"), kind: model.FailedPrecondition, size: 2, removals: []string{"a-2"},
+		setup: both(setReplicas(2), setMin("2"), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
 	{name: "no node is removed when another group's node is named too (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, other *pools.Pool) []membership.Node {
 			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})

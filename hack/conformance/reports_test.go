@@ -10,10 +10,10 @@ import (
 func TestTheErrorOfTheParserNamesEveryInvalidLineOfTheTableOfReports(t *testing.T) {
 	line := func(fields ...string) string { return strings.Join(fields, "\t") + "\n" }
 	_, err := parseReports(reportsHeader + "\n" +
-		line("1", "a/b#1", "w", "r", holds, "k", "TestA") +
-		line("3", "a/b#2", "w", "r", holds, "k", "TestA") +
-		line("3", "a/b#1", "w", "r", holds, "k", "TestA") +
-		line("4", "a/b", "w", "r", holds, "k", "TestA") +
+		line("1", "a/b#1", "w", "r", holdsRead, "k", "TestA") +
+		line("3", "a/b#2", "w", "r", holdsRead, "k", "TestA") +
+		line("3", "a/b#1", "w", "r", holdsRead, "k", "TestA") +
+		line("4", "a/b", "w", "r", holdsRead, "k", "TestA") +
 		line("5", "a/b#5", "w", "r", "good", "k", "TestA") +
 		line("6", "a/b#6", "w", "r", failedMended, "k", "") +
 		line("7", "a/b#7", "w", "r", doesNotApply, "k", "") +
@@ -51,17 +51,37 @@ func TestTheTestsAndFunctionsThatReportsNameMustExist(t *testing.T) {
 	}
 }
 
+func TestAReportIsTriedOnlyWithASubtestOfItsNumber(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a_test.go"), []byte("func TestA(t *testing.T) {\n\tt.Run(\"it waits (report 7, report 12)\", nil)\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		number  int
+		verdict string
+		wrong   bool
+	}{
+		{7, holdsTried, false}, {12, holdsTried, false}, {1, holdsTried, true}, {2, holdsTried, true}, {7, holdsRead, true}, {1, holdsRead, false}, {1, failedMended, false}, {7, failedMended, false},
+	} {
+		err := checkProof(root, []report{{number: tt.number, source: "a/b#1", verdict: tt.verdict, proof: []string{"TestA"}}})
+		if (err != nil) != tt.wrong {
+			t.Errorf("report %d, %s: the error is %v", tt.number, tt.verdict, err)
+		}
+	}
+}
+
 func TestThePageCountsTheReportsOfEachBlockAndEachKind(t *testing.T) {
 	var reports []report
 	for range 25 {
-		reports = append(reports, report{source: "a/b#1", verdict: holds, kind: "common"})
+		reports = append(reports, report{source: "a/b#1", verdict: holdsRead, kind: "common"})
 	}
-	reports[3].verdict, reports[22].verdict, reports[24].verdict = failedMended, failedOpen, doesNotApply
+	reports[3].verdict, reports[4].verdict, reports[22].verdict, reports[24].verdict = failedMended, holdsTried, failedOpen, doesNotApply
 	reports[22].kind = "rare"
 	page := renderReports(reports)
 	for _, want := range []string{
-		"| 1 to 20 | 20 | 19 | 1 | 0 |", "| 21 to 24 | 4 | 3 | 0 | 1 |", "| all | 24 | 22 | 1 | 1 |",
-		"| common | 23 | 22 | 1 | 0 |\n| rare | 1 | 0 | 0 | 1 |",
+		"Of 24 reports, 3 have a test that was made for them, and 21 were only read.",
+		"| 1 to 20 | 20 | 1 | 18 | 1 | 0 |", "| 21 to 24 | 4 | 0 | 3 | 0 | 1 |", "| all | 24 | 1 | 21 | 1 | 1 |",
+		"| common | 23 | 1 | 21 | 1 | 0 |\n| rare | 1 | 0 | 0 | 0 | 1 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks\n%s\nin\n%s", want, page)

@@ -2,12 +2,17 @@ package bootstrap
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -59,6 +64,64 @@ func TestUserDataContainsTheAddressAndCAOfTheAPIServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestUserDataContainsTheCAThatTheClusterHasNow(t *testing.T) {
+	// ca returns the CA in the user data of a new Machine.
+	ca := func(t *testing.T, s *Source, c client.Client, name string) string {
+		t.Helper()
+		_, _, m := family()
+		m.OwnerReferences, m.Name, m.UID = nil, name, types.UID(name)
+		if err := c.Create(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.UserData(t.Context(), m, &v1alpha1.ProviderConfig{OperatingSystem: "flatcar"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		boot, err := kubelet.ParseUserData(got)
+		if err != nil || !strings.Contains(boot.Files[kubelet.BootstrapFile], "server: ") {
+			t.Fatalf("%+v, %v", boot, err)
+		}
+		return boot.Files[kubelet.CAFile]
+	}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	t.Run("a server gets the new CA of cluster-info after five minutes at most, without a restart of drover (report 69)", func(t *testing.T) {
+		info := clusterInfoMap("clusters: [{name: '', cluster: {server: 'https://public:6443', certificate-authority-data: cHVibGljIENB}}]")
+		s, c := newSource(t, func(o *Options) { o.Clock = clock }, info)
+		if got := ca(t, s, c, "first"); got != "public CA" {
+			t.Fatalf("got %q", got)
+		}
+		info.Data["kubeconfig"] = strings.Replace(info.Data["kubeconfig"], "cHVibGljIENB", "bmV3IENB", 1)
+		if err := c.Update(t.Context(), info); err != nil {
+			t.Fatal(err)
+		}
+		clock.SetTime(clock.Now().Add(5 * time.Minute))
+		if got := ca(t, s, c, "second"); got != "new CA" {
+			t.Errorf("got %q, want the new CA", got)
+		}
+	})
+	t.Run("a server gets the new CA from the file of drover's own connection after five minutes at most, without a restart of drover (report 69)", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "ca.crt")
+		write := func(text string) {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("first CA")
+		s, c := newSource(t, func(o *Options) {
+			o.APIServer, o.Clock = "https://named:6443", clock
+			o.Target.GetConfig().CAData, o.Target.GetConfig().CAFile = nil, file
+		})
+		if got := ca(t, s, c, "first"); got != "first CA" {
+			t.Fatalf("got %q", got)
+		}
+		write("new CA")
+		clock.SetTime(clock.Now().Add(5 * time.Minute))
+		if got := ca(t, s, c, "second"); got != "new CA" {
+			t.Errorf("got %q, want the new CA", got)
+		}
+	})
 }
 
 // dnsService returns a Service of namespace kube-system with port 53, and with labels in pairs of key and value.

@@ -109,6 +109,28 @@ func TestANodeTemplateHasOneTaintOfAKeyAndEffect(t *testing.T) {
 	}
 }
 
+func TestACapacityAnnotationMayHaveEachFormOfAQuantity(t *testing.T) {
+	for _, tt := range []struct{ name, value, resource, want string }{
+		{"cpu", "1500m", "cpu", "1500m"}, {"cpu", "1.5", "cpu", "1500m"}, {"cpu", "1", "cpu", "1000m"},
+		{"memory", "3Gi", "memory", "3072Mi"}, {"memory", "3072Mi", "memory", "3Gi"}, {"memory", "3221225472", "memory", "3Gi"}, {"memory", "3G", "memory", "3000000000"}, {"memory", "3e9", "memory", "3G"},
+		{"ephemeral-disk", "40Gi", "ephemeral-storage", "40960Mi"}, {"ephemeral-disk", "40G", "ephemeral-storage", "40000000000"},
+		{"maxPods", "60", "pods", "60"},
+	} {
+		t.Run("the annotation "+tt.name+" may be "+tt.value+" (report 134)", func(t *testing.T) {
+			d := deployment()
+			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + tt.name: tt.value}
+			template, err := rules.template(ofDeployment(d), shape(), nil)
+			if err != nil || len(template.refuted) > 0 {
+				t.Fatalf("error %v, refused %q", err, template.refuted)
+			}
+			got := template.Capacity[corev1.ResourceName(tt.resource)]
+			if got.Cmp(resource.MustParse(tt.want)) != 0 {
+				t.Errorf("%s is %s, want %s", tt.resource, got.String(), tt.want)
+			}
+		})
+	}
+}
+
 func TestACapacityAnnotationThatCannotBeReadCostsOnlyItself(t *testing.T) {
 	for name, value := range map[string]string{
 		"cpu": "many", "memory": "-1", "ephemeral-disk": "1x", "maxPods": "1.5", "gpu-type": "no name", "gpu-count": "1",

@@ -1,12 +1,16 @@
 package csr
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // The attacker has a Machine with a Node, and runs a cloud that lists any address for its server.
@@ -139,6 +143,28 @@ func TestAnEventNamesTheAddressForWhichANodeGetsNoCertificate(t *testing.T) {
 		const note = "certificate request request-3 for kubernetes.io/kubelet-serving waits: the cloud shows no address 192.0.2.7 for server own; drover tries again until 2023-11-14T23:13:20Z"
 		if len(c.events.all) == 0 || c.events.all[0] != "ns/own CertificateUndecided" || c.events.notes[0] != note {
 			t.Errorf("Events %q %q, want one with the address", c.events.all, c.events.notes)
+		}
+	})
+}
+
+func TestARequestForAServingCertificateThatComesBeforeTheServersAddresses(t *testing.T) {
+	t.Run("is looked at again soon, and approved when the cloud shows the addresses (report 80)", func(t *testing.T) {
+		c := newFakeCluster(t)
+		c.join(c.machine("own", "10.0.0.6"))
+		server := c.servers.marked["uid-own"]
+		addresses := server.Addresses
+		server.Addresses = nil
+		if got := c.try(toServe("own", "own", "own", "10.0.0.6")); got != nothing {
+			t.Fatalf("got %q, want no decision", got)
+		}
+		request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("request-", c.requests)}}
+		again, err := c.approver.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(request)})
+		if err != nil || again.RequeueAfter <= 0 || again.RequeueAfter > time.Minute {
+			t.Errorf("the next look is after %s, %v", again.RequeueAfter, err)
+		}
+		server.Addresses = addresses
+		if got := c.decided(request); got != approved {
+			t.Errorf("got %q, want %q", got, approved)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package openstack
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,6 +105,8 @@ func TestPreviousCredentialsOfTheConfiguredCloudStayInUse(t *testing.T) {
 	b.active(newMachine(t, "before", seedFields()))
 	elsewhere, refused := first, first
 	elsewhere.IdentityEndpoint = "https://elsewhere.example/v3"
+	secure := first
+	secure.IdentityEndpoint = strings.Replace(first.IdentityEndpoint, "http://", "https://", 1)
 	refused.ApplicationCredentialSecret = wrongSecret
 	b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 	otherProject := client.Credentials{
@@ -113,11 +116,12 @@ func TestPreviousCredentialsOfTheConfiguredCloudStayInUse(t *testing.T) {
 		creds client.Credentials
 		err   error
 	}{
-		"when the credentials file cannot be read":         {err: errors.New("reading --clouds-yaml: no such file")},
-		"when the new credentials are for another cloud":   {creds: elsewhere},
-		"when the new credentials are for another project": {creds: otherProject},
-		"when the new credentials have a wrong secret":     {creds: refused},
-		"when the new credentials have no user":            {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
+		"when the credentials file cannot be read":                  {err: errors.New("reading --clouds-yaml: no such file")},
+		"when the new credentials are for another cloud":            {creds: elsewhere},
+		"when the identity service has moved to https (report 154)": {creds: secure},
+		"when the new credentials are for another project":          {creds: otherProject},
+		"when the new credentials have a wrong secret":              {creds: refused},
+		"when the new credentials have no user":                     {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -128,6 +132,11 @@ func TestPreviousCredentialsOfTheConfiguredCloudStayInUse(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an identity service that has moved to https leads to an error that asks for a restart (report 154)", func(t *testing.T) {
+		if err := b.cloud.reconfigure(b.ctx, secure); err == nil || !strings.Contains(err.Error(), "restart drover") || !strings.Contains(err.Error(), secure.IdentityEndpoint) {
+			t.Errorf("got %v", err)
+		}
+	})
 	b.t = t
 	b.active(newMachine(t, "a", seedFields()))
 }

@@ -26,7 +26,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 }
 
 // ensurePorts creates the Machine's missing ports, one for each network. It replaces each port that a server create with an unknown
-// outcome may use.
+// outcome may use, and each that is found on a server that is gone.
 func (i *instance) ensurePorts(ctx context.Context) error {
 	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
@@ -56,6 +56,8 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 			p.ForgetPort(i.subject.uid, n, have.ID)
 		}
 		have, known = p.PortsOf(i.subject.uid)[n]
+		// When Nova fails to clean up, a port stays on a server that is gone, and Nova refuses every other server on it.
+		have.NamedByCreate = have.NamedByCreate || p.IsGone(have.ServerID)
 	}
 	switch {
 	case known && (!have.NamedByCreate || i.facts(p).Server != nil):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -199,5 +200,25 @@ func TestRefusedServerCreate(t *testing.T) {
 		if b.onePort() != before {
 			t.Error("the port was replaced although no server can have been created on it")
 		}
+	})
+	t.Run("a port that Neutron shows on a server that is gone is replaced, and is not left behind (report 49)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", fullFields()))
+		if err := i.Prepare(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		port := b.onePort()
+		b.raw(client.Network, "PUT", "ports/"+port, map[string]any{"port": map[string]any{"device_id": "11111111-2222-3333-4444-555555555555", "device_owner": "compute:nova"}}, nil)
+		s := b.working(i)
+		b.hasItsPort(s.ID)
+		b.pass(10 * time.Minute)
+		if b.onePort() == port {
+			t.Error("the server is on the port that was in use")
+		}
+		if n := b.calls("POST /servers"); n > 4 {
+			t.Errorf("%d requests for a server", n)
+		}
+		b.remove(i)
+		b.nothingLeft()
 	})
 }

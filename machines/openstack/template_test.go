@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,38 @@ func TestShapeReturnsTheCPUMemoryDiskAndZoneOfATemplate(t *testing.T) {
 	}
 	if got := b.calls("GET /flavors/detail"); got != 1 {
 		t.Errorf("CAPI-15: %d lists of flavors", got)
+	}
+}
+
+func TestShapeOfAFlavorWithADiskOrGPUs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, tt := range map[string]struct {
+		flavor sim.Flavor
+		volume int // the size of the boot volume in GiB; 0 means none
+		disk   string
+		gpus   int64
+	}{
+		"the disk is the flavor's when servers boot from it (report 130)":                        {sim.Flavor{Disk: 40}, 0, "40Gi", 0},
+		"the disk is the boot volume where the flavor has none (report 130)":                     {sim.Flavor{}, 30, "30Gi", 0},
+		"the disk is the boot volume even where the flavor's is larger (report 130)":             {sim.Flavor{Disk: 400}, 30, "30Gi", 0},
+		"the GPUs are the virtual ones of the flavor's extra specs (report 131)":                 {sim.Flavor{Disk: 40, ExtraSpecs: map[string]string{"resources:VGPU": "1"}}, 0, "40Gi", 1},
+		"the GPUs are the devices of a PCI alias in the flavor's extra specs (report 131)":       {sim.Flavor{Disk: 40, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nvidia-a100:2"}}, 0, "40Gi", 2},
+		"the GPUs are those of the flavor for servers that boot from a volume, too (report 131)": {sim.Flavor{ExtraSpecs: map[string]string{"resources:PGPU": "1"}}, 30, "30Gi", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.flavor.Name, tt.flavor.VCPUs, tt.flavor.RAM = strings.ReplaceAll(t.Name(), "/", "-"), 2, 8192
+			tt.flavor.ID = b.sim.AddFlavor(tt.flavor)
+			spec := seedFields().with("flavor", tt.flavor.ID)
+			if tt.volume > 0 {
+				spec.with("rootDiskSizeGB", tt.volume)
+			}
+			s, err := b.cloud.Shape(b.ctx, "kube-system", templateOf(newMachine(t, "a", spec)))
+			if err != nil || s.Disk.String() != tt.disk || s.GPUs != tt.gpus {
+				t.Errorf("got %+v, %v, want a disk of %s and %d GPUs", s, err, tt.disk, tt.gpus)
+			}
+			b.clock.Step(11 * time.Minute)
+		})
 	}
 }
 

@@ -32,10 +32,17 @@ type releasedVolumes struct{ ended, waiting, left []string }
 // releaseVolumes deletes the volumes that the Machine's status names. The Machine must have no server. Nova deletes the volumes
 // together with their server. When Nova has not deleted a volume, releaseVolumes deletes the volume if it was the Machine's. A volume is
 // done when Cinder answers 404 for it. It is also done when it is attached to another server, because then it does not belong to the
-// Machine any more.
+// Machine any more. In a cloud whose catalog has no volume service nobody can look, and only the names of the volumes are left.
 func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (out releasedVolumes, err error) {
 	servers, own := i.goneServers(p)
+	scope, _ := i.connection.session.Known()
+	unseen := scope != nil && scope.Endpoint(client.Volume) == ""
 	for _, id := range i.recorded.VolumeIDs {
+		if unseen {
+			out.ended = append(out.ended, id)
+			out.left = append(out.left, fmt.Sprintf("volume %.64q was not looked up, because the cloud's catalog has no volume service: Nova deletes it with its server", id))
+			continue
+		}
 		if !providerid.IsUUID(id) {
 			out.left = append(out.left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
 			continue

@@ -142,6 +142,10 @@ func TestADeletedMachineWaitsForAVolumeThatCinderDoesNotDelete(t *testing.T) {
 		{"the message about the wait shows the volume's name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
 		{"the message about the wait names a volume whose deletion Cinder has accepted and not completed", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
 		{"the message about the wait names a volume whose deletion Cinder has refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
+		{"the message about the wait shows Cinder's text about a volume with snapshots (report 55)", `{"volume":{"name":"root","status":"available"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusBadRequest,
+			Body: `{"badRequest":{"code":400,"message":"Invalid volume: Volume status must be available or error and must not be migrating, attached, belong to a group, have snapshots or be awaiting a transfer."}}`}, "have snapshots"},
+		{"the message about the wait names the volume that has snapshots (report 55)", `{"volume":{"name":"root","status":"available"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusBadRequest}, `volume "root" (VOLUME) is "available" in Cinder; deleting volume VOLUME of server a`},
+		{"the message about the wait names a volume that stays reserved (report 56)", `{"volume":{"status":"reserved"}}`, sim.Fault{}, `volume VOLUME is "reserved" in Cinder`},
 	} {
 		t.Run(tt.name+" (F-25)", func(t *testing.T) {
 			if got := waiting(t, tt.body, tt.deletion); !strings.Contains(got, tt.want) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -110,5 +112,142 @@ func TestRecreateUnderAStaleCache(t *testing.T) {
 		}
 		w.settle(nothing())
 		w.expect(t, 0, 0, 3, 0)
+	})
+}
+
+func TestASmallerSizeInTheMiddleOfARollout(t *testing.T) {
+	for _, s := range []shape{{10, "1", "0"}, {10, "50%", "0"}, {10, "100%", "50%"}, {10, "0", "100%"}} {
+		t.Run("leads to no negative size of a set, and the rollout ends with it, with a surge of "+s.surge+" (report 87)", func(t *testing.T) {
+			for size := range s.replicas + 1 {
+				w := midRoll(s)
+				w.onPlan = func(_ Snapshot, p Plan) {
+					for _, c := range p.Changes {
+						if c.Replicas < 0 {
+							t.Errorf("size %d: the set %s gets %d replicas", size, c.Set.Name, c.Replicas)
+						}
+					}
+				}
+				w.scale(size)
+				w.settle(nothing())
+				w.slow = false
+				w.settle(nothing())
+				w.expect(t, 0, 0, int(size), 0)
+			}
+		})
+	}
+}
+
+func TestWholeRolloutsOfAllSmallShapes(t *testing.T) {
+	shapes := func(do func(shape)) {
+		for replicas := range int32(6) {
+			for _, surge := range []string{"0", "1", "50%"} {
+				for _, unavailable := range []string{"0", "1", "50%", "100%"} {
+					do(shape{replicas, surge, unavailable})
+				}
+			}
+		}
+	}
+	t.Run("each rollout goes on after its first new Machine, and ends with new ones only (report 86)", func(t *testing.T) {
+		shapes(func(s shape) {
+			w := settled(s)
+			w.template("B")
+			w.settle(nothing())
+			if a, _ := w.servers("A"); a != 0 {
+				t.Errorf("%+v: %d old Machines are left", s, a)
+			}
+			if b, _ := w.servers("B"); b != int(s.replicas) {
+				t.Errorf("%+v: there are %d new Machines", s, b)
+			}
+		})
+	})
+	t.Run("the numbers of the status belong to one state of the Machines and to the newest generation (report 146, report 147)", func(t *testing.T) {
+		shapes(func(s shape) {
+			w := settled(s)
+			w.onPlan = func(_ Snapshot, p Plan) {
+				st := p.Status
+				if st.ObservedGeneration != w.d.Generation || st.AvailableReplicas > st.ReadyReplicas || st.ReadyReplicas > st.Replicas || st.UpdatedReplicas > st.Replicas || st.UnavailableReplicas < s.replicas-st.AvailableReplicas {
+					t.Errorf("%+v: the status is %+v in generation %d", s, st, w.d.Generation)
+				}
+			}
+			ends := func(available int32) {
+				if st := w.d.Status; st.Replicas != s.replicas || st.UpdatedReplicas != s.replicas || st.AvailableReplicas != available || st.UnavailableReplicas != s.replicas-available {
+					t.Errorf("%+v: with %d available Machines the status ends with %+v", s, available, st)
+				}
+			}
+			w.template("B")
+			w.settle(nothing())
+			ends(s.replicas)
+			for n, m := range w.machines {
+				w.ready(m, false)
+				w.plan()
+				ends(s.replicas - int32(n) - 1)
+			}
+			for _, m := range w.machines {
+				w.ready(m, true)
+			}
+			w.plan()
+			ends(s.replicas)
+		})
+	})
+}
+
+func TestThePlanThatAnOldCacheLeadsTo(t *testing.T) {
+	t.Run("names the set that was created already, so that the API server refuses a second one (report 88)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		w.template("B")
+		w.plan()
+		made := w.sets[1].Name
+		w.sets = w.sets[:1]
+		if p := must(Compute(w.snapshot())); p.Create == nil || p.Create.Name != made {
+			t.Errorf("it creates %+v, want again %s", p.Create, made)
+		}
+	})
+}
+
+func TestADeclaredCapacityThatChanges(t *testing.T) {
+	t.Run("makes no set and no Machine (report 92)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		made := w.made
+		for _, memory := range []string{"8Gi", "16Gi", ""} {
+			metav1.SetMetaDataAnnotation(&w.d.ObjectMeta, v1alpha1.AnnotationCapacity+"memory", memory)
+			w.d.Generation++
+			w.settle(nothing())
+		}
+		if len(w.sets) != 1 || w.made != made || len(w.deleted) != 0 {
+			t.Errorf("there are %d sets, %d Machines were made and %d deleted", len(w.sets), w.made-made, len(w.deleted))
+		}
+	})
+}
+
+func TestARolloutWhileNoMachineIsAvailable(t *testing.T) {
+	for _, tt := range []struct {
+		shape
+		left int
+	}{{shape{4, "1", "0"}, 4}, {shape{4, "1", "1"}, 3}, {shape{4, "0", "50%"}, 2}} {
+		t.Run("keeps as many old Machines as must be available, with a surge of "+tt.surge+" and "+tt.unavailable+" unavailable (report 89)", func(t *testing.T) {
+			w := settled(tt.shape)
+			for _, m := range w.machines {
+				w.ready(m, false)
+			}
+			w.broken["B"] = true
+			w.template("B")
+			w.settle(nothing())
+			if living, _ := w.servers("A"); living != tt.left {
+				t.Errorf("%d old Machines are left, want %d; sizes %s", living, tt.left, w.sizes())
+			}
+		})
+	}
+}
+
+func TestARemovalWhileAnotherMachineIsNotReady(t *testing.T) {
+	t.Run("deletes only the Machine that the autoscaler has named (report 93)", func(t *testing.T) {
+		w := settled(shape{5, "1", "0"})
+		named := w.machines[3].Name
+		w.ready(w.machines[0], false)
+		w.remove(w.machines[3])
+		w.settle(nothing())
+		if len(w.deleted) != 1 || !w.deleted[named] || w.made != 5 {
+			t.Errorf("deleted are %v, and %d were made; want only %s deleted", w.deleted, w.made, named)
+		}
 	})
 }

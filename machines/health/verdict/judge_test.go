@@ -104,6 +104,23 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
+		{"replaces no Machine whose server is still being made, however long that takes (report 101)", func(s *scene) {
+			s.group("a", 5)
+			s.change(func(m *Machine) {
+				m.Status.NodeRef, m.Node, m.Status.Phase = nil, nil, ptr.To(v1alpha1.PhasePending)
+				m.CreationTimestamp = metav1.NewTime(noon.Add(-6 * time.Hour))
+				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, "ServerBuilding", 6*time.Hour)
+			}, "a-*")
+		}, "", ""},
+		{"replaces none of the Machines whose Nodes have just registered, although none is Ready yet (report 102)", func(s *scene) {
+			s.group("a", 20)
+			s.starting(time.Minute, "a-*")
+		}, "", ""},
+		{"replaces the one Machine that was Ready before, and none of those that start for the first time (report 102)", func(s *scene) {
+			s.group("a", 20)
+			s.starting(29*time.Minute, "a-1", "a-2", "a-3")
+			s.silent(long, "a-9")
+		}, "a-9", ""},
 		{"replaces one Machine of 20 whose Node does not start within --start-timeout (F-71)", func(s *scene) {
 			s.group("a", 20)
 			s.starting(31*time.Minute, "a-7")

@@ -207,3 +207,54 @@ func TestImagesThatAreNotInLists(t *testing.T) {
 		}
 	})
 }
+
+func TestImageThatIsNotActive(t *testing.T) {
+	for name, status := range map[string]string{"an image that is still uploaded": "queued", "an image that an administrator has deactivated": "deactivated"} {
+		for _, byID := range []bool{false, true} {
+			by := "name"
+			if byID {
+				by = "ID"
+			}
+			t.Run(name+" is not found by "+by+" (report 76)", func(t *testing.T) {
+				b := newBench(t)
+				id := b.sim.AddImage(sim.Image{Name: "nightly", Status: status})
+				s := seedSpec()
+				if s.Image = "nightly"; byID {
+					s.Image = id
+				}
+				if _, err := b.Resolve(t.Context(), s); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeImageNotFound {
+					t.Errorf("got %v, want ImageNotFound", err)
+				}
+			})
+		}
+		t.Run("the active image of a name is used beside "+name+" (report 76)", func(t *testing.T) {
+			b := newBench(t)
+			b.sim.AddImage(sim.Image{Name: "nightly", Status: status})
+			active := b.sim.AddImage(sim.Image{Name: "nightly"})
+			s := seedSpec()
+			s.Image = "nightly"
+			if got := b.plan(s).Image.ID; got != active {
+				t.Errorf("got %s, want %s", got, active)
+			}
+		})
+	}
+}
+
+func TestTwoSecurityGroupsOfOneName(t *testing.T) {
+	b := newBench(t)
+	groups := []string{b.sim.AddSecurityGroup(sim.MetaKubeProject, "workers"), b.sim.AddSecurityGroup(sim.MetaKubeProject, "workers")}
+	s := seedSpec()
+	t.Run("are refused with an error that lists the IDs of both (report 72, report 74)", func(t *testing.T) {
+		s.SecurityGroups = []string{"workers"}
+		_, err := b.Resolve(t.Context(), s)
+		if e := fault.Of(err); e == nil || e.Code != fault.CodeAmbiguousName || !strings.Contains(e.Message, groups[0]) || !strings.Contains(e.Message, groups[1]) {
+			t.Errorf("got %v, want both IDs", err)
+		}
+	})
+	t.Run("are told apart by their IDs (report 74)", func(t *testing.T) {
+		s.SecurityGroups = groups[1:]
+		if got := b.plan(s).SecurityGroups; len(got) != 1 || got[0] != groups[1] {
+			t.Errorf("got %v, want %s", got, groups[1])
+		}
+	})
+}

@@ -53,7 +53,7 @@ func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 		address := place.URL
 		for _, entry := range t.Entries {
 			if address == "" && slices.Contains(types, entry.Type) {
-				address = addressIn(entry, cmp.Or(place.Region, c.Region, region), c.interfacesOf(s))
+				address = addressIn(entry, c.regionOf(s, region), c.interfacesOf(s))
 			}
 		}
 		if address != "" {
@@ -61,14 +61,24 @@ func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 		}
 	}
 	if scope.endpoints[Compute] == "" {
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's catalog has no compute service with interface %s in region %s",
-			strings.Join(c.interfacesOf(Compute), " or "), region)
+		return nil, c.missing(Compute, region)
 	}
 	return scope, nil
 }
 
+// missing returns the error for a service that the catalog does not have where the credentials look for it.
+func (c *Credentials) missing(s Service, ofScope string) error {
+	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's catalog has no %s service with interface %s in region %s",
+		s, strings.Join(c.interfacesOf(s), " or "), c.regionOf(s, ofScope))
+}
+
 // adminRole is the role to which the services' own policies give the rights of an administrator.
 const adminRole = "admin"
+
+// regionOf returns the region in which a service is looked for: that of the scope unless the credentials name one.
+func (c *Credentials) regionOf(s Service, ofScope string) string {
+	return cmp.Or(c.Places[s].Region, c.Region, ofScope)
+}
 
 // interfacesOf returns the interfaces of a service in the order of preference.
 func (c *Credentials) interfacesOf(s Service) []string {

@@ -50,6 +50,9 @@ func TestErrorClassOfAFailedServerBuild(t *testing.T) {
 			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Insufficient compute resources: Free vcpu 0.00 VCPU < requested 4 VCPU.",
 			fault.NoCapacity, fault.CodeNoValidHost,
 		},
+		"is Invalid when Cinder does not know the zone of the server, because only another spec helps (report 60)": {
+			"Build of instance x aborted: Invalid input received: Availability zone 'rack-4' is invalid. (HTTP 400) (Request-ID: req-1)", fault.Invalid, fault.CodeZoneNotFound,
+		},
 		"is Quota when the quota of ports stopped the build (F-58)": {
 			retries + "Last exception: Maximum number of ports exceeded", fault.Quota, fault.CodePortQuotaExceeded,
 		},

@@ -266,7 +266,7 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	}
 	endpoint := scope.Endpoint(c.Service)
 	if endpoint == "" {
-		return classify(c, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's catalog has no %s service in region %s", c.Service, scope.Region), &s.creds)
+		return classify(c, s.creds.missing(c.Service, scope.Region), &s.creds)
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, c.Service), callTimeout)
 	defer cancel()

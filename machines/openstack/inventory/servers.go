@@ -34,6 +34,13 @@ func (p *Project) HasServer(machine types.UID, serverID string) bool {
 	return p.known.Servers.Has(machine, serverID)
 }
 
+// IsGone reports whether a server was known and is gone. It makes no call.
+func (p *Project) IsGone(serverID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known.IsGone(serverID)
+}
+
 // AddServer adds a server that was just created for a Machine, with the ID from Nova's answer, and schedules a list.
 func (p *Project) AddServer(machine types.UID, serverID, name string) {
 	p.mu.Lock()

@@ -83,10 +83,16 @@ func (p *Project) SetFloatingIP(tag owner.Tag, ip addresses.FloatingIP, now time
 // known to be gone. drover must look up that server first (see InDoubt).
 func (p *Project) FoundUnbound(tag owner.Tag, row *addresses.PortRow, now time.Time) error {
 	p.SetPort(tag, row.Owned(), now)
-	if k := p.Servers.ByID(row.DeviceID); row.DeviceID == "" || k != nil && k.Gone {
+	if row.DeviceID == "" || p.IsGone(row.DeviceID) {
 		return nil
 	}
 	return unsettled("port %s is already bound to server %s; drover looks the server up", row.ID, row.DeviceID)
+}
+
+// IsGone reports whether a server was known and is gone.
+func (p *Project) IsGone(serverID string) bool {
+	k := p.Servers.ByID(serverID)
+	return k != nil && k.Gone
 }
 
 // HasAddresses reports whether ports or floating IPs of the Machine are known, or a create for it is in doubt.
