@@ -200,13 +200,18 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.RestoreReplicas {
 		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
+	return r.act(ctx, d, plan, input)
+}
+
+// act carries out a plan. First it sets back the template of a set that another client has changed. Sizes and removals do not wait for that when
+// it is refused, for example by an admission webhook.
+func (r *Reconciler) act(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan, input []metav1.Condition) (time.Duration, error) {
 	var notRestored error
 	if plan.Restore != nil {
 		notRestored = r.writes.restoreTemplate(ctx, d, plan.Restore)
 		if notRestored == nil || apierrors.IsConflict(notRestored) {
 			return 0, notRestored
 		}
-		// An admission webhook may refuse the template. Sizes and removals do not wait for it.
 	}
 	r.named.Keep(d, plan.Removals)
 	r.statuses.reportDegraded(d, plan.Status)
