@@ -47,7 +47,7 @@ type RefManager[T client.Object] struct {
 // objects without a controller that the selector matches and that were made for the owner. It neither releases nor adopts an object that is being deleted. The objects
 // belong to the informer cache and must not be changed; adopted objects are copies.
 func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector labels.Selector) ([]T, error) {
-	owned, err := m.List(ctx, owner.GetNamespace(), string(owner.GetUID()))
+	owned, orphans, err := m.read(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +61,6 @@ func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector 
 			return nil, err
 		}
 	}
-	orphans, err := m.List(ctx, owner.GetNamespace(), NoController)
-	if err != nil {
-		return nil, err
-	}
 	for _, object := range orphans {
 		matches := selector.Matches(labels.Set(object.GetLabels())) && m.MadeFor(owner.GetName(), object.GetName())
 		if !matches || object.GetDeletionTimestamp() != nil {
@@ -77,6 +73,34 @@ func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector 
 		claimed = append(claimed, adopted)
 	}
 	return claimed, nil
+}
+
+// read returns the objects of the owner, and the objects of its namespace without a controller. The cache may change between two reads: an
+// object that gets or loses its controller then would be on neither list, and the owner would replace it. So the objects without a controller
+// are read before and after the owned ones. An old version of an object cannot be written.
+func (m RefManager[T]) read(ctx context.Context, owner client.Object) (owned, orphans []T, err error) {
+	before, err := m.List(ctx, owner.GetNamespace(), NoController)
+	if err != nil {
+		return nil, nil, err
+	}
+	if owned, err = m.List(ctx, owner.GetNamespace(), string(owner.GetUID())); err != nil {
+		return nil, nil, err
+	}
+	after, err := m.List(ctx, owner.GetNamespace(), NoController)
+	if err != nil {
+		return nil, nil, err
+	}
+	listed := make(map[types.UID]bool, len(owned))
+	for _, object := range owned {
+		listed[object.GetUID()] = true
+	}
+	for _, object := range slices.Concat(after, before) {
+		if !listed[object.GetUID()] {
+			listed[object.GetUID()] = true
+			orphans = append(orphans, object)
+		}
+	}
+	return owned, orphans, nil
 }
 
 // release removes the owner's reference from an object.

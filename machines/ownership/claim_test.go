@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -131,5 +132,37 @@ func TestAnOwnerThatIsBeingDeletedClaimsNothing(t *testing.T) {
 	}
 	if m := k.stored(t, "set-orphan"); len(m.OwnerReferences) != 0 {
 		t.Errorf("the Machine without a controller has owners %v, want none", m.OwnerReferences)
+	}
+}
+
+func TestAnObjectWhoseControllerChangesBetweenTwoReadsOfTheCache(t *testing.T) {
+	for name, owners := range map[string][2][]metav1.OwnerReference{
+		"gets its owner":   {nil, machineOf("", "set", "").OwnerReferences},
+		"loses its owner":  {machineOf("", "set", "").OwnerReferences, nil},
+		"keeps its owner":  {machineOf("", "set", "").OwnerReferences, machineOf("", "set", "").OwnerReferences},
+		"stays without it": {nil, nil},
+	} {
+		for after := 1; after <= 3; after++ {
+			t.Run(fmt.Sprintf("is claimed once, or the claim fails, when it %s after read %d (MC-30)", name, after), func(t *testing.T) {
+				m := machineOf("set-moving", "", "a")
+				m.OwnerReferences = owners[0]
+				k := newClaims(t, m)
+				list, reads := k.List, 0
+				k.List = func(ctx context.Context, namespace, controller string) ([]*v1alpha1.Machine, error) {
+					found, err := list(ctx, namespace, controller)
+					if reads++; reads == after {
+						now := k.stored(t, "set-moving")
+						now.OwnerReferences = owners[1]
+						if err := k.Writer.Client.Update(ctx, now); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return found, err
+				}
+				if names, err := k.claim(t); err == nil && !slices.Equal(names, []string{"set-moving"}) {
+					t.Errorf("Claim() = %v", names)
+				}
+			})
+		}
 	}
 }
