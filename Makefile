@@ -32,7 +32,7 @@ PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 PACKAGES = $(shell expr 2 '*' $(PROCESSORS))
 TEST = GOGC=400 go test -timeout 30m -p $(PACKAGES) $(GO_TEST_FLAGS)
 # The tests of these packages run a sample of their work without the build tag cluster, and all of it with the tag.
-SAMPLED := ./nodegroup ./test/autoscaler ./test/chaos ./test/ninetydays
+SAMPLED := ./machines/set ./nodegroup ./test/autoscaler ./test/chaos ./test/ninetydays
 # Packages with tests that have the build tag cluster.
 CLUSTER := ./cmd/drover ./deploy ./machines/deployment ./machines/machine ./test/ends ./test/install ./test/kube ./test/kube/memory
 

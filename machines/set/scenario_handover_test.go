@@ -108,7 +108,7 @@ func (h *handover) start(kube *memory.Server, scheme *runtime.Scheme) (stop func
 	})
 	h.must(err)
 	h.must(set.New(set.Options{
-		Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }, Lease: &h.lead,
+		Control: mgr, Clock: clock.RealClock{}, Suffix: suffixes(), Lease: &h.lead,
 	}).SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -118,6 +118,12 @@ func (h *handover) start(kube *memory.Server, scheme *runtime.Scheme) (stop func
 		cancel()
 		h.must(<-ended)
 	}
+}
+
+// suffixes returns a source of suffixes that are the same in each run.
+func suffixes() func() string {
+	var n atomic.Int64
+	return func() string { return rand.SafeEncodeString(fmt.Sprintf("%05d", n.Add(1))) }
 }
 
 // write sets the size of the set, as the deployment controller does.
