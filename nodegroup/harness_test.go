@@ -147,7 +147,7 @@ func (b *bench) watch() {
 		}
 	}
 	for key, object := range now {
-		if old := b.sent[key]; old == nil || old.GetResourceVersion() != object.GetResourceVersion() {
+		if old := b.sent[key]; old == nil || old.GetUID() != object.GetUID() || old.GetResourceVersion() != object.GetResourceVersion() {
 			b.groups.store.inbox.put(membership.Event{Object: object})
 		}
 	}
