@@ -49,6 +49,8 @@ type actor struct {
 	client client.Client
 	mu     sync.Mutex
 	held   map[string]string
+	// readable, unless nil, returns why a Machine cannot have a server yet.
+	readable func(context.Context, *v1alpha1.Machine) error
 }
 
 // creates and deletes are the values of the parameter what of actor.hold. They name the work that the actor then does not do:
@@ -64,6 +66,27 @@ func (a *actor) hold(group, what string) {
 }
 
 func (a *actor) letGo(group string) { a.hold(group, "") }
+
+// waitFor makes the actor make only those new Machines Ready for which the function returns no error. The others show the error.
+func (a *actor) waitFor(readable func(context.Context, *v1alpha1.Machine) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.readable = readable
+}
+
+// why returns the error that a new Machine shows while it waits; empty when it does not wait.
+func (a *actor) why(ctx context.Context, m *v1alpha1.Machine) string {
+	a.mu.Lock()
+	readable := a.readable
+	a.mu.Unlock()
+	if readable == nil {
+		return ""
+	}
+	if err := readable(ctx, m); err != nil {
+		return err.Error()
+	}
+	return ""
+}
 
 func (a *actor) isHeld(m *v1alpha1.Machine, what string) bool {
 	a.mu.Lock()
@@ -86,11 +109,17 @@ func (a *actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	case m.Status.NodeRef == nil && a.isHeld(m, creates):
 		return again, nil
 	case m.Status.NodeRef == nil:
+		if why := a.why(ctx, m); why != "" {
+			return ctrl.Result{RequeueAfter: 5 * time.Second}, client.IgnoreNotFound(a.patch(ctx, m, map[string]any{
+				"status": map[string]any{"errorReason": "InvalidSpec", "errorMessage": why},
+			}))
+		}
 		now := metav1.Now()
 		return ctrl.Result{}, client.IgnoreNotFound(a.patch(ctx, m, map[string]any{
 			"metadata": map[string]any{"uid": m.UID},
 			"spec":     map[string]any{"providerID": "openstack:///" + string(m.UID)},
 			"status": map[string]any{
+				"errorReason": nil, "errorMessage": nil,
 				"phase": v1alpha1.PhaseRunning, "nodeRef": corev1.ObjectReference{Kind: "Node", Name: m.Name},
 				"conditions": []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: &now}},
 			},

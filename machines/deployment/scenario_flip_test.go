@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,8 +44,8 @@ func inFlip(t *testing.T, lag time.Duration, scenario func(h *harness)) {
 }
 
 // inFlipOver runs a scenario in virtual time, on a deployment of three available Machines. late returns by how much the controllers' watch
-// of a resource is delayed. over wraps the HTTP transport of the controllers.
-func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(h *harness)) {
+// of a resource is delayed. over wraps the HTTP transport of the controllers. more adds other controllers.
+func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(h *harness), more ...func(ctrl.Manager) error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -78,7 +79,7 @@ func inFlipOver(t *testing.T, late func(resource string) time.Duration, over fun
 			t.Fatal(err)
 		}
 		h := &harness{t: t, client: direct, patience: time.Minute, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
-		stop := h.startFlip(mgr)
+		stop := h.startFlip(mgr, more...)
 		defer stop()
 		d := group("flip", size(3))
 		d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{
@@ -93,16 +94,18 @@ func inFlipOver(t *testing.T, late func(resource string) time.Duration, over fun
 	})
 }
 
-// startFlip runs the controllers and the actor.
-func (h *harness) startFlip(mgr ctrl.Manager) (stop func()) {
+// startFlip runs the controllers, those that more adds, and the actor.
+func (h *harness) startFlip(mgr ctrl.Manager, more ...func(ctrl.Manager) error) (stop func()) {
 	h.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
-	for _, setup := range []func(ctrl.Manager) error{
-		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
+	var suffixes atomic.Int32 // the same in each run
+	suffix := func() string { return rand.SafeEncodeString(fmt.Sprintf("%05d", suffixes.Add(1))) }
+	for _, setup := range append([]func(ctrl.Manager) error{
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: suffix}).SetupWithManager,
 		h.deployments.SetupWithManager,
 		func(m ctrl.Manager) error {
 			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(h.actor)
 		},
-	} {
+	}, more...) {
 		if err := setup(mgr); err != nil {
 			h.t.Fatal(err)
 		}

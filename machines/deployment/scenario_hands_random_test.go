@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/classprotection"
 	"github.com/drover-project/drover/test/sample"
 )
 
 var (
-	handWorlds = flag.Int("hand-worlds", sample.Or(8, 200), "how many worlds people change by hand")
+	handWorlds = flag.Int("hand-worlds", sample.Or(5, 200), "how many worlds people change by hand")
 	handSeed   = flag.Uint64("hand-seed", 0, "the first of these worlds; each world has the next seed")
 )
 
@@ -39,8 +41,12 @@ type hands struct {
 	// rolled is when the deployment's template last changed. version is its kubelet version.
 	rolled  time.Time
 	version string
-	living  map[types.UID]v1alpha1.Machine
-	log     []string
+	// class is the class of the deployment's template. forced names the classes whose finalizers somebody removed, there those that existed at
+	// the last check.
+	class         string
+	forced, there map[string]bool
+	living        map[types.UID]v1alpha1.Machine
+	log           []string
 }
 
 const bareSet = "bare"
@@ -54,9 +60,14 @@ func inHands(t *testing.T, seed uint64) {
 			h.t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		p := &hands{harness: h, Rand: rand.New(rand.NewPCG(seed, 1)), most: map[string]int{}, lowered: map[string]int{}, asked: map[types.UID]bool{}, version: "1.37.1"}
+		p := &hands{harness: h, Rand: rand.New(rand.NewPCG(seed, 1)), most: map[string]int{}, lowered: map[string]int{}, asked: map[types.UID]bool{}, version: "1.37.1",
+			forced: map[string]bool{}, there: map[string]bool{}}
 		p.did("repeat this world with -hand-worlds=1 -hand-seed=%d", seed)
+		p.write()
+		time.Sleep(2 * time.Minute)
 		p.live()
+	}, func(mgr ctrl.Manager) error {
+		return classprotection.New(classprotection.Options{Control: mgr}).SetupWithManager(mgr)
 	})
 }
 
@@ -105,7 +116,9 @@ func (p *hands) objects() (sets []v1alpha1.MachineSet, machines []v1alpha1.Machi
 // edit makes one random change.
 func (p *hands) edit() {
 	sets, machines := p.objects()
-	switch what := p.IntN(10); {
+	switch what := p.IntN(13); {
+	case what >= 10:
+		p.ofDocuments()
 	case what <= 2 && len(sets) > 0:
 		p.ofSet(&sets[p.IntN(len(sets))])
 	case what <= 5 && len(machines) > 0:
@@ -230,8 +243,10 @@ func (p *hands) restore(d *v1alpha1.MachineDeployment) {
 			}
 		}
 	}
+	time.Sleep(time.Second) // a deployment that comes before the watch has shown its sets does not count their Machines
 	p.did("restore the deployment")
 	p.must(p.client.Create(p.t.Context(), fresh(d)))
+	clear(p.there) // a class that is being deleted may have lost its last user meanwhile
 	time.Sleep(5 * time.Second)
 }
 
@@ -268,6 +283,7 @@ func (p *hands) check() {
 			p.fail("%s has %d living Machines, and at most %d were asked for", group, n, p.most[group])
 		}
 	}
+	p.checkClasses()
 }
 
 // deleted checks that somebody asked for the deletion of a Machine: by name, with its owner, by a smaller size, or by another template.
@@ -278,7 +294,7 @@ func (p *hands) deleted(m *v1alpha1.Machine) {
 	ref := metav1.GetControllerOf(m)
 	switch {
 	case p.asked[m.UID], ref != nil && p.asked[ref.UID]:
-	case group == "flip" && (m.Spec.Versions.Kubelet != p.version || time.Since(p.rolled) < time.Minute):
+	case group == "flip" && (m.Spec.Versions.Kubelet != p.version || classOf(&m.Spec) != p.class || time.Since(p.rolled) < time.Minute):
 	case p.lowered[group] > 0:
 		p.lowered[group]--
 	default:
@@ -286,19 +302,26 @@ func (p *hands) deleted(m *v1alpha1.Machine) {
 	}
 }
 
-// saysSo checks that each set whose size differs from its Machines has a condition that explains why.
+// saysSo checks that each set whose size differs from its Machines with a Node has a condition that explains why, as has each Machine without
+// a Node.
 func (p *hands) saysSo() {
 	p.t.Helper()
 	sets, machines := p.objects()
+	for i := range machines {
+		p.machineSaysSo(&machines[i])
+	}
 	for i := range sets {
 		s := &sets[i]
-		var living int32
+		var living, nodes int32
 		for j := range machines {
 			if m := &machines[j]; metav1.IsControlledBy(m, s) && m.DeletionTimestamp.IsZero() {
 				living++
+				if m.Status.NodeRef != nil {
+					nodes++
+				}
 			}
 		}
-		if !s.DeletionTimestamp.IsZero() || living == *s.Spec.Replicas || v1alpha1.Paused(s.Annotations) {
+		if !s.DeletionTimestamp.IsZero() || living == *s.Spec.Replicas && nodes == living || v1alpha1.Paused(s.Annotations) {
 			continue
 		}
 		if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAvailable); c == nil || !strings.Contains(c.Message, "; ") {
@@ -319,6 +342,7 @@ func (p *hands) live() {
 	time.Sleep(2 * time.Minute)
 	p.check()
 	p.saysSo()
+	p.mendDocuments()
 	unpaused := fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI)
 	sets, machines := p.objects()
 	for i := range sets {
@@ -340,7 +364,7 @@ func (p *hands) live() {
 }
 
 func TestRandomHands(t *testing.T) {
-	t.Run("nothing is deleted and made that nobody asked for, and what waits says so, while people scale, edit, annotate, pause, delete and restore each kind (F-162, F-164)", func(t *testing.T) {
+	t.Run("nothing is deleted and made that nobody asked for, and what waits says so, while people scale, edit, annotate, pause, delete and restore each kind, Clusters and MachineClasses too (F-161, F-162, F-164, MCM-5)", func(t *testing.T) {
 		for world := range uint64(*handWorlds) {
 			inHands(t, *handSeed+world)
 		}
