@@ -81,8 +81,8 @@ func (p *hands) exists(o client.Object) bool {
 	return !apierrors.IsNotFound(err)
 }
 
-// ofDocuments makes one random change of a Cluster or a MachineClass. Only a template that names another class replaces Machines.
-func (p *hands) ofDocuments() {
+// editDocument makes one random change of a Cluster or a MachineClass. Only a template that names another class replaces Machines.
+func (p *hands) editDocument() {
 	class := pick(p, smallClass, largeClass)
 	switch p.IntN(7) {
 	case 0:

@@ -118,7 +118,7 @@ func (p *hands) edit() {
 	sets, machines := p.objects()
 	switch what := p.IntN(13); {
 	case what >= 10:
-		p.ofDocuments()
+		p.editDocument()
 	case what <= 2 && len(sets) > 0:
 		p.ofSet(&sets[p.IntN(len(sets))])
 	case what <= 5 && len(machines) > 0:

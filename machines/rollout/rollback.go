@@ -45,7 +45,7 @@ func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
 			Message: fmt.Sprintf("no set has revision %d; existing revisions: %s", revision, strings.Join(revisions(sets), ", "))}
 	}
-	if why := UndecidedTemplate(set); why != "" {
+	if UndecidedTemplate(set) != "" {
 		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
 			Message: fmt.Sprintf("the template of set %s is not that of its revision any more: another client has changed it", set.Name)}
 	}

@@ -308,7 +308,7 @@ runtime_fits() {
   exit 1
 }
 
-# Changes containerd's configuration only where a kubelet or the operator needs it. All else of an image's own stays: other runtimes,
+# Changes containerd's configuration only where a kubelet or the operator needs it. Everything else in the image stays as it is: other runtimes,
 # and its imports. containerd itself says what is in force (config dump), whatever the form of the files.
 runtime_config() {
   local own=/etc/containerd/config.toml new=/etc/containerd/config.toml.new file
