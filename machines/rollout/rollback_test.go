@@ -61,6 +61,18 @@ func TestARollbackThatADeploymentsAnnotationRequests(t *testing.T) {
 			t.Errorf("Rollback() = %+v", p)
 		}
 	})
+	t.Run("is refused when another client has changed the template of the set of that revision (F-162)", func(t *testing.T) {
+		d := w.d.DeepCopy()
+		d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "2"}
+		sets := w.snapshot().Sets
+		for i := range sets {
+			sets[i].Set = sets[i].Set.DeepCopy()
+			sets[i].Set.Spec.Template.Spec.Versions.Kubelet += "-edited"
+		}
+		if p := Rollback(d, sets); !p.Failed || p.Template != nil || !strings.Contains(p.Message, "another client has changed it") {
+			t.Errorf("Rollback() = %+v", p)
+		}
+	})
 	t.Run("does not happen when the annotation is missing", func(t *testing.T) {
 		if p := Rollback(w.d, w.snapshot().Sets); p != nil {
 			t.Errorf("Rollback() = %+v", p)
