@@ -12,7 +12,7 @@ STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-cluster test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
+.PHONY: help build demo size trials test test-cluster test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,8 +89,10 @@ bench-scale: ## Machines made, deleted and rolled at a cloud as slow as a real o
 bench-openstack: ## the same at a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test -run '^$$' -tags openstack -bench '^BenchmarkScaleOnOpenStack$$$(BENCH)' -v -timeout 4h ./test/bench
 
-lint: ## golangci-lint, buf lint, how tightly the files of each package are tied, and the words of comments, tests and pages
+size: ## lines of code of each package beside its budget (hack/rooms/budgets.tsv), its forwarders and its users
 	go run ./hack/rooms
+
+lint: size ## golangci-lint, buf lint, the budgets of code, and the words of comments, tests and pages
 	go run ./hack/words
 	$(TOOLS) golangci-lint run ./...
 	$(TOOLS) buf lint

@@ -13,19 +13,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // listed is a package in the output of `go list`.
 type listed struct {
 	ImportPath, Dir, Export string
-	GoFiles                 []string
+	Module                  *struct{ Path string }
+	GoFiles, Imports        []string
 	DepOnly                 bool
 }
 
-// load type-checks the packages that match the patterns. It uses the compiler's export data for their
-// imports.
-func load(patterns []string) ([]*room, error) {
+// tools are the folders, relative to the module, whose packages are not part of the program.
+var tools = []string{"test", "hack", "cmd/sandbox"}
+
+// load type-checks the packages of the program that match the patterns. It uses the compiler's export data for their imports.
+func load(patterns []string) (*house, error) {
 	all, err := list(patterns)
 	if err != nil {
 		return nil, err
@@ -37,24 +41,45 @@ func load(patterns []string) ([]*room, error) {
 	fset := token.NewFileSet()
 	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
 	imports := importer.ForCompiler(fset, "gc", lookup)
-	var rooms []*room
+	h := &house{}
+	users := map[string][]string{}
 	for _, p := range all {
-		if p.DepOnly {
+		if p.DepOnly || p.isTool() {
 			continue
+		}
+		for _, path := range p.Imports {
+			users[path] = append(users[path], p.name())
 		}
 		r, err := check(fset, imports, p)
 		if err != nil {
 			return nil, fmt.Errorf("checking %s: %w", p.ImportPath, err)
 		}
-		if len(r.files) > 0 {
-			rooms = append(rooms, r)
+		if r.code > 0 {
+			h.rooms = append(h.rooms, r)
 		}
 	}
-	return rooms, nil
+	for _, r := range h.rooms {
+		r.users = users[r.path]
+	}
+	return h, nil
+}
+
+// name returns the path of the package relative to its module.
+func (p *listed) name() string {
+	if p.Module == nil {
+		return p.ImportPath
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
+}
+
+func (p *listed) isTool() bool {
+	return slices.ContainsFunc(tools, func(folder string) bool {
+		return (p.name() == folder || strings.HasPrefix(p.name(), folder+"/")) && !strings.Contains(p.name(), "testdata")
+	})
 }
 
 func list(patterns []string) ([]listed, error) {
-	command := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,DepOnly"}, patterns...)...)
+	command := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Dir,Export,Module,GoFiles,Imports,DepOnly"}, patterns...)...)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {
@@ -74,7 +99,7 @@ func list(patterns []string) ([]listed, error) {
 
 func check(fset *token.FileSet, imports types.Importer, p listed) (*room, error) {
 	var files []*ast.File
-	var sources []string
+	sources := map[*ast.File][]byte{}
 	for _, name := range p.GoFiles {
 		path := filepath.Join(p.Dir, name)
 		source, err := os.ReadFile(path)
@@ -85,30 +110,21 @@ func check(fset *token.FileSet, imports types.Importer, p listed) (*room, error)
 		if err != nil {
 			return nil, err
 		}
-		files, sources = append(files, file), append(sources, string(source))
+		files, sources[file] = append(files, file), source
 	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: imports}
-	pkg, err := config.Check(p.ImportPath, fset, files, info)
-	if err != nil {
+	if _, err := config.Check(p.ImportPath, fset, files, info); err != nil {
 		return nil, err
 	}
-	r := &room{path: p.ImportPath, edges: map[string]map[string]bool{}}
-	for i, file := range files {
-		if !ast.IsGenerated(file) && declares(file) {
-			r.add(fset, file, sources[i])
+	r := &room{path: p.ImportPath, name: p.name(), methods: map[string]int{}}
+	if p.Module != nil {
+		r.module = p.Module.Path
+	}
+	for _, file := range files {
+		if !ast.IsGenerated(file) {
+			r.add(fset, file, sources[file], info)
 		}
 	}
-	r.connect(fset, pkg, info)
 	return r, nil
-}
-
-// declares reports whether the file contains more than its package clause and imports.
-func declares(file *ast.File) bool {
-	for _, d := range file.Decls {
-		if g, ok := d.(*ast.GenDecl); !ok || g.Tok != token.IMPORT {
-			return true
-		}
-	}
-	return false
 }

@@ -1,63 +1,52 @@
-// Command rooms prints how tightly the files of each package are tied to each other, and how long functions are.
+// Command rooms prints how large each package is, and fails when a package is larger than its budget.
 //
-// A file uses another file of its package when it names a package-level name, a field or a method that the other file
-// declares. The circle of a package is its largest set of files that use each other in a cycle. Test files, generated
-// files and files without a declaration are ignored. The command exits with 1 when a package exceeds a limit.
+// For each package it prints:
+//
+//   - code: lines with code. Comments, blank lines, generated files and test files do not count.
+//   - budget: the number of lines that the file hack/rooms/budgets.tsv allows. A commit that raises a budget says there what the
+//     lines are for. The file has a budget for the methods of one type too.
+//   - exported: exported names, and methods of exported types.
+//   - methods: the number of methods of the type that has most of them.
+//   - forwarders: functions and methods that only pass their parameters on to one function of drover. Taking and giving back a
+//     lock around that call does not count as work.
+//   - users: packages that import this one. A package that exports little to one user may be a part of it.
+//
+// The last lines have the sums, the number of mutexes, and the lengths of functions. The command exits with 1 when a package has more
+// code, or a type more methods, than the budget, when a package has no budget, or a budget no package.
 //
 //	go run ./hack/rooms                     # all packages
-//	go run ./hack/rooms -v ./nodegroup/...   # with the files of the circle and the edges
+//	go run ./hack/rooms -v ./nodegroup/...   # also the forwarders, and the packages with one user
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"text/tabwriter"
 )
 
 func main() {
-	maxCircle := flag.Int("max-circle", 12, "largest number of files in a circle")
-	maxEdges := flag.Float64("max-edges", 3.5, "largest number of edges per file of a package")
-	verbose := flag.Bool("v", false, "print the files of the largest circle and every edge")
+	budgets := flag.String("budgets", "hack/rooms/budgets.tsv", "file with the budget of each package")
+	verbose := flag.Bool("v", false, "print each forwarder and the user of each package that has only one")
 	flag.Parse()
-	patterns := flag.Args()
-	if len(patterns) == 0 {
-		patterns = []string{"./..."}
-	}
-	packages, err := load(patterns)
-	if err != nil {
+	if err := run(flag.Args(), *budgets, *verbose); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "rooms:", err)
-		os.Exit(1)
-	}
-	if !report(packages, *maxCircle, *maxEdges, *verbose) {
 		os.Exit(1)
 	}
 }
 
-// report prints a line for each package, and reports whether all packages are within the limits.
-func report(packages []*room, maxCircle int, maxEdges float64, verbose bool) bool {
-	within := true
-	var all lengths
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(out, "package\tfiles\tlines\tedges\tper file\tcircle\tlongest function\t")
-	for _, p := range packages {
-		circle := largestCircle(p.edges)
-		note := ""
-		if len(circle) > maxCircle || p.perFile() > maxEdges {
-			note, within = "beyond the limit", false
-		}
-		longest := p.functions.longest()
-		_, _ = fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%.1f\t%d\t%d %s\t%s\n", p.path, len(p.files), p.lines, p.edgeCount(), p.perFile(),
-			len(circle), longest.lines, longest.name, note)
-		all = append(all, p.functions...)
+func run(patterns []string, file string, verbose bool) error {
+	whole := len(patterns) == 0
+	if whole {
+		patterns = []string{"./..."}
 	}
-	_ = out.Flush()
-	fmt.Printf("%d functions: median %d lines, 95 %% at most %d, longest %d (%s)\n",
-		len(all), all.quantile(0.5), all.quantile(0.95), all.longest().lines, all.longest().name)
-	if verbose {
-		for _, p := range packages {
-			p.print(largestCircle(p.edges))
-		}
+	house, err := load(patterns)
+	if err != nil {
+		return err
 	}
-	return within
+	budgets, err := readBudgets(file)
+	if err != nil {
+		return err
+	}
+	house.print(os.Stdout, budgets, verbose)
+	return house.check(budgets, whole)
 }
