@@ -136,19 +136,22 @@ func (d *Demo) ordered(name string, size int) check {
 const away = 3 * time.Second
 
 func droverKilled(ctx context.Context, d *Demo) (string, error) {
-	return d.grows(ctx, 4, 4, func() error {
-		d.KillDrover(0)
-		d.KillDrover(1)
-		if err := pause(ctx, away); err != nil {
+	return d.grows(ctx, 4, 4, func() error { return d.killBoth(ctx) })
+}
+
+// killBoth kills both replicas of drover, and starts them again after a pause.
+func (d *Demo) killBoth(ctx context.Context) error {
+	d.KillDrover(0)
+	d.KillDrover(1)
+	if err := pause(ctx, away); err != nil {
+		return err
+	}
+	for n := range 2 {
+		if err := d.ReviveDrover(ctx, n); err != nil {
 			return err
 		}
-		for n := range 2 {
-			if err := d.ReviveDrover(ctx, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func failedOver(ctx context.Context, d *Demo) (string, error) {
