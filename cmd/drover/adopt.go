@@ -23,9 +23,9 @@ import (
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/adoption"
 	"github.com/drover-project/drover/machines/adoption/survey"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/handover"
 	"github.com/drover-project/drover/machines/machine"
-	"github.com/drover-project/drover/machines/openstack"
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
@@ -158,11 +158,7 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	if err != nil {
 		return nil, fmt.Errorf("making the cloud: %w", err)
 	}
-	registry, err := newClouds(w.controllers, []namedCloud{{openstack.Name, openStack}})
-	if err != nil {
-		return nil, err
-	}
-	so, err := surveyOptions(ctx, w, o, registry)
+	so, err := surveyOptions(ctx, w, o, openStack)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +171,7 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 			select {
 			case <-ctx.Done():
 				return
-			case <-registry.Changes():
+			case <-openStack.Changes():
 			}
 		}
 	}()
@@ -185,20 +181,20 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 }
 
 // surveyOptions returns the options of the survey: the clients, the clouds and the settings of this drover.
-func surveyOptions(ctx context.Context, w wiring, o *options, registry *clouds) (survey.Options, error) {
+func surveyOptions(ctx context.Context, w wiring, o *options, its cloud.Cloud) (survey.Options, error) {
 	var out survey.Options
-	source, err := newSource(w, o, registry)
+	source, err := newSource(w, o, its)
 	if err != nil {
 		return out, err
 	}
-	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: clock.RealClock{}}
+	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(its), Bootstrap: source, Clock: clock.RealClock{}}
 	o.machinesInto(&machines)
 	forecaster, err := machine.NewForecaster(ctx, machines)
 	if err != nil {
 		return out, fmt.Errorf("preparing the caches: %w", err)
 	}
 	out = survey.Options{
-		Forecaster: forecaster, Inventory: registry, Clock: clock.RealClock{},
+		Forecaster: forecaster, Inventory: its, Clock: clock.RealClock{},
 		Holder: handover.Holder(o.namespace), Account: "system:serviceaccount:" + o.serviceAccount(),
 	}
 	out.Lease.Namespace, out.Lease.Name, _, err = handover.ParseLease(o.handover.lease)

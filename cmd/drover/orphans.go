@@ -6,18 +6,19 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/safety/orphans"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
 // addOrphans adds the collector of resources without a Machine. id is the cluster id.
-func addOrphans(w wiring, o *options, id string, registry *clouds) error {
+func addOrphans(w wiring, o *options, id string, its cloud.Cloud) error {
 	if o.orphans.mode == ignoreOrphans {
 		return nil
 	}
 	mgr := w.controllers
 	collector, err := orphans.New(orphans.Options{
-		Control: mgr, Target: w.target, Cloud: w.cloud(registry), Clock: clock.RealClock{},
+		Control: mgr, Target: w.target, Cloud: w.cloud(its), Clock: clock.RealClock{},
 		Settings: verdict.Settings{
 			ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age, MaxPerPass: o.orphans.maxPerPass, DrainTimeout: o.drainTimeout,
 		},

@@ -35,8 +35,8 @@ import (
 	"github.com/drover-project/drover/version"
 )
 
-// run runs drover until ctx ends. more are the clouds in addition to OpenStack.
-func run(ctx context.Context, o *options, credentials client.Credentials, more ...namedCloud) error {
+// run runs drover until ctx ends.
+func run(ctx context.Context, o *options, credentials client.Credentials) error {
 	if o.pprofAddress == "" {
 		// Without --pprof-address no client can request heap profiles, so none are recorded.
 		runtime.MemProfileRate = 0
@@ -46,17 +46,16 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err != nil {
 		return err
 	}
-	return serve(ctx, o, surroundings{cluster: config, credentials: credentials, clouds: more})
+	return serve(ctx, o, surroundings{cluster: config, credentials: credentials})
 }
 
-// surroundings are what drover works with in addition to its flags: the cluster, credentials and clouds. Tests in virtual time
-// replace them.
+// surroundings are what drover works with in addition to its flags: the cluster and the cloud. Tests replace them.
 type surroundings struct {
 	// cluster is the connection to the control cluster.
 	cluster *rest.Config
-	// credentials are those of the configured cloud. clouds are the clouds in addition to OpenStack.
+	// cloud takes the place of OpenStack; nil means OpenStack. credentials are those of the configured OpenStack.
+	cloud       cloud.Cloud
 	credentials client.Credentials
-	clouds      []namedCloud
 	// transport carries the calls to OpenStack. nil means the network.
 	transport http.RoundTripper
 	// local is called with the gRPC server, and with a channel that is closed when the server may be called. When local is not nil,
@@ -81,18 +80,14 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err := addGuards(&w, o); err != nil {
 		return err
 	}
-	openStack, err := newOpenStack(w, o, id, around)
+	its, err := newCloud(w, o, id, around)
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
 	}
-	registry, err := newClouds(mgr, append([]namedCloud{{openstack.Name, openStack}}, around.clouds...))
-	if err != nil {
+	if err := errors.Join(addControllers(w, o, its), addFreeze(w, o.freeze), addRepair(w, o, its), addOrphans(w, o, id, its), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
 		return err
 	}
-	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
-		return err
-	}
-	server, err := addAutoscale(w, o, registry, around.local)
+	server, err := addAutoscale(w, o, its, around.local)
 	if err != nil {
 		return err
 	}
@@ -136,27 +131,35 @@ func connect(ctx context.Context, o *options, around surroundings) (wiring, stri
 	return w, id, nil
 }
 
-// newOpenStack makes the OpenStack cloud.
+// newCloud returns the cloud of all Machines.
+func newCloud(w wiring, o *options, id string, around surroundings) (cloud.Cloud, error) {
+	if around.cloud != nil {
+		return around.cloud, nil
+	}
+	return newOpenStack(w, o, id, around)
+}
+
+// newOpenStack makes the OpenStack cloud, and adds it to the manager.
 func newOpenStack(w wiring, o *options, id string, around surroundings) (*openstack.Cloud, error) {
 	mgr := w.controllers
-	names := []string{openstack.Name}
-	for _, n := range around.clouds {
-		names = append(names, n.name)
-	}
-	return openstack.New(openstack.Options{
+	openStack, err := openstack.New(openstack.Options{
 		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: around.credentials, HTTP: around.transport, Reread: rereading(o),
 		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
 		ReadOnly:          o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
-		GPUTypes: o.groups.gpuTypes, CloudProviders: names,
+		GPUTypes: o.groups.gpuTypes,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return openStack, mgr.Add(openStack)
 }
 
 // addControllers adds all parts that need the lease, because they write to the cloud or decide about Machines.
-func addControllers(w wiring, o *options, registry *clouds) error {
+func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	mgr, now := w.controllers, clock.RealClock{}
-	source, err := newSource(w, o, registry)
+	source, err := newSource(w, o, its)
 	if err != nil {
 		return err
 	}
@@ -173,20 +176,20 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	if err != nil {
 		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
+	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(its), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
 	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
 		set.New(set.Options{
-			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
+			Control: mgr, Clock: now, PlaceRecord: its.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
-		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: registry, Network: o.nodes.network(w.target.GetConfig().Host)}),
+		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: its, Network: o.nodes.network(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: w.target, Cloud: registry, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
+			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
 			AllowedNodeLabels: o.machines.allowedNodeLabels, KernelMemory: &o.groups.kernelMemory, GPUResource: corev1.ResourceName(o.groups.gpuResource), GPULabel: o.groups.gpuLabel,
 		}),
 	} {

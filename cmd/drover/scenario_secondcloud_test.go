@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -49,7 +48,6 @@ func TestASecondCloudThatImplementsTheCloudInterfaces(t *testing.T) {
 		}},
 		{"a change of the template replaces every Node", r.roll},
 		{"a standalone Machine can be created and deleted", r.single},
-		{"a Machine with an unknown cloudProvider is Invalid, and its error names the known clouds", r.unknown},
 		{"in the end, no resource is left in the cloud, and none was created twice", r.clean},
 	} {
 		if !t.Run(stage.name, func(t *testing.T) { stage.run(t, d) }) {
@@ -142,18 +140,6 @@ func (r *rooms) single(t *testing.T, _ *v1alpha1.MachineDeployment) {
 	}
 	must(t, r.client.Delete(t.Context(), m))
 	r.settled(t, 2)
-}
-
-func (r *rooms) unknown(t *testing.T, _ *v1alpha1.MachineDeployment) {
-	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "unknown"}, Spec: specOf("small")}
-	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"aws","operatingSystem":"ubuntu"}`)}
-	must(t, r.client.Create(t.Context(), m))
-	const want = "cloudProvider aws is not supported by drover; supported: openstack, memory"
-	r.until(t, "the Machine shows the error", func() bool {
-		must(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(m), m))
-		return m.Status.ErrorReason != nil && *m.Status.ErrorReason == "InvalidSpec" && strings.Contains(*m.Status.ErrorMessage, want)
-	})
-	must(t, r.client.Delete(t.Context(), m))
 }
 
 // clean deletes the deployment. No garbage collector runs, so the test deletes what the deployment owns.

@@ -23,7 +23,6 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/proto"
 	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/memorycloud"
@@ -57,7 +56,7 @@ type rooms struct {
 	autoscaler proto.CloudProviderClient
 }
 
-// newRooms starts a control plane, drover with a memorycloud in addition to OpenStack, and kubelets for the boxes.
+// newRooms starts a control plane, drover with a memorycloud in the place of OpenStack, and kubelets for the boxes.
 func newRooms(t *testing.T) *rooms {
 	t.Helper()
 	cluster := kube.ForTest(t, kube.Options{})
@@ -76,7 +75,7 @@ func newRooms(t *testing.T) *rooms {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, o, openstackclient.Credentials{}, namedCloud{memorycloud.Name, r.cloud})
+		ended <- serve(ctx, o, surroundings{cluster: cluster.Config, cloud: r.cloud})
 	}()
 	go r.kubelets(ctx)
 	t.Cleanup(func() {
@@ -138,8 +137,7 @@ func (r *rooms) ready(ctx context.Context, name string) error {
 	})
 }
 
-// patience is how long the test waits for a state. The OpenStack driver handles Machines of unknown clouds. It does not conclude in
-// the first minute after its start that no server of such a Machine exists, so the deletion of one takes about a minute.
+// patience is how long the test waits for a state.
 const patience = 2 * time.Minute
 
 // until waits until ok returns true.

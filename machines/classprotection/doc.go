@@ -1,6 +1,5 @@
-// Package classprotection keeps MachineClasses, and the Secrets that they name, from being deleted while a MachineDeployment, a MachineSet
-// or a Machine uses the class (MCM-5). Classes and Secrets have a finalizer until the last user is deleted. Old sets are users too,
-// because a rollback needs their class.
+// Package classprotection keeps MachineClasses from being deleted while a MachineDeployment, a MachineSet or a Machine uses them (MCM-5): a
+// class has a finalizer until its last user is deleted. Old sets are users too, because a rollback needs their class.
 //
-// The package writes only that finalizer. In classes and Secrets it reads only the names of Secrets.
+// The package writes only that finalizer, and reads nothing of a class but its metadata.
 package classprotection

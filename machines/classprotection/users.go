@@ -20,7 +20,7 @@ const gather = 200 * time.Millisecond
 
 // users finds the classes that objects use.
 type users struct {
-	// allowed lists the namespaces whose classes and Secrets may be used by objects of other namespaces.
+	// allowed lists the namespaces whose classes may be used by objects of other namespaces.
 	allowed []string
 }
 
@@ -80,7 +80,7 @@ func (u users) classKeys(o client.Object) []types.NamespacedName {
 	return []types.NamespacedName{key}
 }
 
-// mayUse reports whether objects of one namespace may use classes and Secrets of another.
+// mayUse reports whether objects of one namespace may use classes of another.
 func (u users) mayUse(from, to string) bool {
 	return from == to || slices.Contains(u.allowed, to)
 }

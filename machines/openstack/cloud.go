@@ -68,9 +68,6 @@ type Options struct {
 	ReadOnly bool
 	// GPUTypes are the PCI aliases that count as GPUs, in addition to those whose name shows that they are GPUs.
 	GPUTypes []string
-	// CloudProviders are the names of all clouds that a provider spec may name, including this one. An error about any other name
-	// lists them. Default: Name.
-	CloudProviders []string
 	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
 	// ProviderIDRegion makes the provider ID of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
@@ -129,8 +126,7 @@ func New(o Options) (*Cloud, error) {
 		specs: spec.NewReader(spec.Options{
 			Objects: o.Reader, Configured: o.Configured, IdentityOverride: o.IdentityOverride, AllowedNamespaces: o.AllowedNamespaces,
 			OwnNamespace: o.OwnNamespace, ServiceAccount: o.ServiceAccount, SharedServerGroup: o.SharedServerGroup,
-			CloudProviders: o.CloudProviders,
-			ReservedTags:   []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
+			ReservedTags: []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
 		}),
 		connections: newConnections(o.Clock),
 	}

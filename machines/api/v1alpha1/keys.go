@@ -15,8 +15,7 @@ const (
 	// MachineControllerPrefix begins the finalizers that machine-controller puts on Machines for single operating systems or clouds. drover
 	// removes them at the end of a Machine's deletion.
 	MachineControllerPrefix = "kubermatic.io/"
-	// FinalizerInUse, on a MachineClass and on the Secrets that the class names, means that a deployment, a set or a Machine uses the
-	// class.
+	// FinalizerInUse, on a MachineClass, means that a deployment, a set or a Machine uses the class.
 	FinalizerInUse = Prefix + "in-use"
 )
 

@@ -71,7 +71,7 @@ func (s *Sources) checkProvider(path string, raw []byte) (ignored bool, err erro
 	isCluster := strings.HasPrefix(path, "Cluster ")
 	ignored = text != "" || isCluster && own != "" && own != Name
 	if provider := cmp.Or(s.Config.CloudProvider, own, Name); text == "" && provider != Name {
-		text = fmt.Sprintf("cloudProvider %s is not supported by drover; supported: %s", provider, strings.Join(s.reader.options.CloudProviders, ", "))
+		text = fmt.Sprintf("cloudProvider %s is not supported by drover; supported: %s", provider, Name)
 	}
 	switch {
 	case text == "":

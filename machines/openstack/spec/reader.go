@@ -30,9 +30,6 @@ type Options struct {
 	ServiceAccount string
 	// SharedServerGroup puts servers whose spec names no server group into the server group of the cluster.
 	SharedServerGroup bool
-	// CloudProviders are the names of all clouds that a provider spec may name. The error about any other name lists them.
-	// Default: Name.
-	CloudProviders []string
 	// ReservedTags are the keys of server metadata that a spec may not set.
 	ReservedTags []string
 }
@@ -45,9 +42,6 @@ type Reader struct {
 
 // NewReader returns a Reader. It reads nothing yet.
 func NewReader(o Options) *Reader {
-	if len(o.CloudProviders) == 0 {
-		o.CloudProviders = []string{Name}
-	}
 	r := &Reader{options: o}
 	r.Configure(o.Configured)
 	return r
