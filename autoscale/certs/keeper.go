@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -34,10 +35,10 @@ const serverName = "drover"
 type Options struct {
 	// Client reads Secrets from the API server itself, never from a cache, and writes them.
 	Client client.Client
-	// Own is drover's Secret, with the authorities, their keys and the server's certificate.
+	// Own is drover's Secret, with the authority, its key and the server's certificate.
 	Own types.NamespacedName
-	// Autoscaler is the Secret that the autoscaler mounts. It holds the autoscaler's certificate and key, and the authorities'
-	// certificates.
+	// Autoscaler is the Secret that the autoscaler mounts. It holds the autoscaler's certificate and key, and the authority's
+	// certificate.
 	Autoscaler types.NamespacedName
 	// Names are the DNS names and IP addresses under which the autoscaler calls drover; at least one.
 	Names []string
@@ -59,7 +60,7 @@ type Keeper struct {
 	complaint string
 }
 
-// served holds the certificate and the authorities that the server uses for new TLS connections.
+// served holds the certificate and the authority that the server uses for new TLS connections.
 type served struct {
 	certificate tls.Certificate
 	clients     *x509.CertPool
@@ -69,7 +70,7 @@ type served struct {
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, ready: make(chan struct{}), expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "drover_grpc_certificate_expiry_seconds",
-		Help: "When a certificate that drover has made ends, in seconds since 1970: authority (the oldest that is trusted), server, autoscaler.",
+		Help: "When a certificate that drover has made ends, in seconds since 1970: authority, server, autoscaler.",
 	}, []string{"certificate"})}
 	if o.Registry != nil {
 		o.Registry.MustRegister(k.expiry)
@@ -93,7 +94,7 @@ func (k *Keeper) Server() (*tls.Certificate, error) {
 	return nil, errNone
 }
 
-// Clients returns the trusted authorities. The server accepts a client's certificate only if one of them has signed it.
+// Clients returns a pool with the authority. The server accepts a client's certificate only if the authority has signed it.
 func (k *Keeper) Clients() (*x509.CertPool, error) {
 	if s := k.current.Load(); s != nil {
 		return s.clients, nil
@@ -121,9 +122,9 @@ func (k *Keeper) Start(ctx context.Context) error {
 func (k *Keeper) look(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	trusted, err := k.keepOwn(bounded)
+	authority, err := k.keepOwn(bounded)
 	if err == nil {
-		err = k.keepAutoscalers(bounded, trusted)
+		err = k.keepAutoscalers(bounded, authority)
 	}
 	text := ""
 	if err != nil {
@@ -136,48 +137,53 @@ func (k *Keeper) look(ctx context.Context) error {
 	return err
 }
 
-// keepOwn brings drover's own Secret up to date, serves its certificate, and returns the valid authorities.
-func (k *Keeper) keepOwn(ctx context.Context) ([]authority, error) {
-	var now ownContent
+// keepOwn brings drover's own Secret up to date, serves its certificate, and returns the authority.
+func (k *Keeper) keepOwn(ctx context.Context) (authority *pair, err error) {
 	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: serverName, names: k.Names, life: serverLife}
-	err := k.keep(ctx, k.Own, func(data map[string][]byte) (reasons []string, err error) {
-		now, reasons, err = bringOwn(data, server, k.Clock.Now())
-		return reasons, err
+	var certificate *pair
+	err = k.keep(ctx, k.Own, func(data map[string][]byte) (changes []string, err error) {
+		if authority, changes, err = keepAuthority(data, k.Clock.Now()); err != nil {
+			return nil, err
+		}
+		var more []string
+		certificate, more, err = server.keep(data, authority, k.Clock.Now())
+		return append(changes, more...), err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		k.serve(authority, certificate)
 	}
-	k.serve(now)
-	return now.trusted, nil
+	return authority, err
 }
 
 // keepAutoscalers brings the Secret of the autoscaler up to date.
-func (k *Keeper) keepAutoscalers(ctx context.Context, trusted []authority) error {
+func (k *Keeper) keepAutoscalers(ctx context.Context, authority *pair) error {
 	autoscaler := wanted{usage: x509.ExtKeyUsageClientAuth, commonName: ClientName, life: clientLife}
 	return k.keep(ctx, k.Autoscaler, func(data map[string][]byte) ([]string, error) {
-		cert, reasons, err := bringAutoscalers(data, trusted, autoscaler, k.Clock.Now())
-		if err == nil {
-			k.expires("autoscaler", cert.cert)
+		certificate, changes, err := autoscaler.keep(data, authority, k.Clock.Now())
+		if err != nil {
+			return nil, err
 		}
-		return reasons, err
+		if trusted := authority.encoded(); !bytes.Equal(data[authorityCert], trusted) {
+			data[authorityCert], changes = trusted, append(changes, "the authority's certificate")
+		}
+		k.expires("autoscaler", certificate)
+		return changes, nil
 	})
 }
 
-// serve makes the server use the certificate and the authorities of the given content for new connections.
-func (k *Keeper) serve(now ownContent) {
+// serve makes the server use the certificate, and trust the authority, for new connections.
+func (k *Keeper) serve(authority, certificate *pair) {
 	s := &served{
-		certificate: tls.Certificate{Certificate: [][]byte{now.server.cert.Raw}, PrivateKey: now.server.key, Leaf: now.server.cert},
+		certificate: tls.Certificate{Certificate: [][]byte{certificate.cert.Raw}, PrivateKey: certificate.key, Leaf: certificate.cert},
 		clients:     x509.NewCertPool(),
 	}
-	for _, a := range now.trusted {
-		s.clients.AddCert(a.cert)
-	}
+	s.clients.AddCert(authority.cert)
 	k.current.Store(s)
-	k.expires("server", now.server.cert)
-	k.expires("authority", now.trusted[0].cert)
+	k.expires("server", certificate)
+	k.expires("authority", authority)
 	k.once.Do(func() { close(k.ready) })
 }
 
-func (k *Keeper) expires(which string, cert *x509.Certificate) {
-	k.expiry.WithLabelValues(which).Set(float64(cert.NotAfter.Unix()))
+func (k *Keeper) expires(which string, p *pair) {
+	k.expiry.WithLabelValues(which).Set(float64(p.cert.NotAfter.Unix()))
 }

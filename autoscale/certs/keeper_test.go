@@ -79,7 +79,7 @@ func (w *world) mounted() mounted {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(data["ca.crt"]) {
-		w.Fatal("the autoscaler's Secret has no authorities")
+		w.Fatal("the autoscaler's Secret has no authority")
 	}
 	return mounted{cert, roots}
 }
@@ -155,6 +155,11 @@ func TestDroverCreatesItsOwnSecretAndTheAutoscalersSecret(t *testing.T) {
 	})
 }
 
+// otherKey puts the server's key in the place of the authority's.
+func otherKey(change func(types.NamespacedName, string, string) func(*world)) func(*world) {
+	return func(w *world) { change(own, "ca.key", string(w.secret(own).Data["tls.key"]))(w) }
+}
+
 func TestHowDroverHandlesCertificateSecretsThatOthersHaveChanged(t *testing.T) {
 	holding := func(name types.NamespacedName, data map[string][]byte) func(*world) {
 		return func(w *world) {
@@ -198,12 +203,13 @@ func TestHowDroverHandlesCertificateSecretsThatOthersHaveChanged(t *testing.T) {
 		{"both Secrets are created again after their deletion", remove(own, autoscalers), "", false},
 		{"drover's server certificate is created again when it is missing from drover's own Secret", change(own, "tls.crt", ""), "", true},
 		{"drover's server certificate is replaced when its key is not in PEM format", change(own, "tls.key", "garbage"), "", true},
-		{"the CA certificates are restored when they are missing from the autoscaler's Secret", change(autoscalers, "ca.crt", ""), "", true},
+		{"the CA certificate is restored when it is missing from the autoscaler's Secret", change(autoscalers, "ca.crt", ""), "", true},
 		{"the certificate in the autoscaler's Secret is replaced when it is not in PEM format", change(autoscalers, "tls.crt", "garbage"), "", true},
-		{"drover's own Secret is refused when the CA's private key is missing", change(own, "ca.key", ""), "drover/drover-grpc: no key in ca.key belongs to a certificate in ca.crt; delete the Secret", true},
-		{"drover's own Secret is refused when the CA's certificate is not in PEM format", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
-		{"drover's own Secret is refused when the PEM block of the CA's private key contains no key", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
-		{"drover's own Secret is refused when the PEM block of the CA's certificate contains no certificate", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
+		{"drover's own Secret is refused when the CA's private key is missing", change(own, "ca.key", ""), "drover/drover-grpc: ca.crt and ca.key: tls: failed to find any PEM data in key input; delete the Secret", true},
+		{"drover's own Secret is refused when the CA's certificate is not in PEM format", change(own, "ca.crt", "garbage"), "drover/drover-grpc: ca.crt and ca.key: tls: failed to find any PEM data in certificate input", true},
+		{"drover's own Secret is refused when the PEM block of the CA's private key contains no key", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "ca.crt and ca.key: tls: failed to parse private key", true},
+		{"drover's own Secret is refused when the PEM block of the CA's certificate contains no certificate", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "ca.crt and ca.key: x509", true},
+		{"drover's own Secret is refused when the CA's private key belongs to another certificate", otherKey(change), "ca.crt and ca.key: tls: private key does not match public key", true},
 		{"another program's Secret that has the name of drover's own Secret is refused", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc was not made by drover", true},
 		{"another program's Secret that has the name of the autoscaler's Secret is refused", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover was not made by drover", true},
 		{"an empty Secret that has the name of the autoscaler's Secret is filled", holding(autoscalers, nil), "", true},
@@ -285,7 +291,7 @@ func TestConflictsWhenAReplicaWritesTheCertificateSecrets(t *testing.T) {
 				t.Fatal("nobody has written in between")
 			}
 			server, _ := w.keeper.Server()
-			if stored := leafIn(w.secret(own).Data); !stored.cert.Equal(server.Leaf) {
+			if stored, err := pairIn(w.secret(own).Data, "tls.crt", "tls.key"); err != nil || !stored.cert.Equal(server.Leaf) {
 				t.Error("it serves another certificate than the stored one")
 			}
 			if err := w.connects(w.mounted(), w.keeper); err != nil {

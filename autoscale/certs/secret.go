@@ -21,8 +21,8 @@ const annotation = v1alpha1.Prefix + "grpc-certificates"
 // attempts is how many times drover tries to write a Secret when other clients write the Secret at the same time.
 const attempts = 5
 
-// keep reads a Secret, calls bring with the Secret's data, and writes the Secret. bring changes the data and returns the reason
-// of each change. When bring returns no reason, keep writes nothing.
+// keep reads a Secret, calls bring with the Secret's data, and writes the Secret. bring changes the data and returns a text
+// for each change. When bring returns none, keep writes nothing.
 //
 // Errors: the Secret cannot be read or written, or has content that drover has not created. The errors name the Secret.
 func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {
@@ -39,11 +39,11 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
 		}
-		reasons, err := bring(secret.Data)
+		changes, err := bring(secret.Data)
 		if err != nil {
 			return fmt.Errorf("reading the Secret %s: %w; delete the Secret, so that drover makes new certificates, and then restart the autoscaler", name, err)
 		}
-		if len(reasons) == 0 {
+		if len(changes) == 0 {
 			return nil
 		}
 		err = k.write(ctx, name, secret, missing)
@@ -53,7 +53,7 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 		if err != nil {
 			return fmt.Errorf("writing the Secret %s: %w", name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("Stored new certificates of gRPC", "secret", name.String(), "changes", strings.Join(reasons, "; "))
+		ctrl.LoggerFrom(ctx).Info("Stored new certificates of gRPC", "secret", name.String(), "changes", strings.Join(changes, "; "))
 		return nil
 	}
 	return fmt.Errorf("writing the Secret %s: another client has written it %d times in a row", name, attempts)
