@@ -40,7 +40,7 @@ type freshness struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// suspects holds, by kind, an object whose version in a live read is newer than the watch has delivered.
+	// suspects holds, by kind, an object of which a live read shows that the watch has not delivered its newest version or its deletion.
 	suspects map[schema.GroupVersionKind]suspect
 	// said reports whether the log says that a watch lags.
 	said bool
@@ -49,10 +49,21 @@ type freshness struct {
 }
 
 // suspect is an object as a live read returned it, and the time of the first such read. object is nil when the live read failed or
-// did not find the object.
+// did not find the object, unless the caches have it.
 type suspect struct {
 	object client.Object
-	at     time.Time
+	// gone reports that the API server does not have the object any more. object is then the version of the caches.
+	gone bool
+	at   time.Time
+}
+
+// missed reports whether an index has not got yet what the live read returned.
+func (s suspect) missed(kind schema.GroupVersionKind, ix *membership.Index) bool {
+	if !s.gone {
+		return s.object != nil && ix.Misses(kind, s.object)
+	}
+	cached := ix.Object(kind, s.object)
+	return cached != nil && cached.GetUID() == s.object.GetUID()
 }
 
 func newFreshness(p parts, s *store) *freshness {
@@ -133,15 +144,17 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 		case !waiting && k != kind:
 			continue
 		case !waiting:
-			s = suspect{f.read(ctx, k, known), f.clock.Now()}
+			s = f.read(ctx, k, known)
 		case snapshot.Index.Object(k, s.object) == nil:
 			// The object may have been deleted since the first read. Read it again: a watch that never delivered the object does
 			// not deliver its deletion either.
-			s.object = f.read(ctx, k, s.object)
+			first := s.at
+			s = f.read(ctx, k, s.object)
+			s.at = first
 		}
 		// The watch may have delivered the object during the read.
 		snapshot, _ = f.store.latest()
-		if s.object == nil || !snapshot.Index.Misses(k, s.object) {
+		if !s.missed(k, snapshot.Index) {
 			delete(f.suspects, k)
 			continue
 		}
@@ -151,16 +164,20 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	return oldest
 }
 
-// read reads an object's metadata from the API server. It returns nil when the read fails or the object does not exist.
-func (f *freshness) read(ctx context.Context, kind schema.GroupVersionKind, object client.Object) client.Object {
-	reader := f.live
+// read reads the metadata of an object that the caches have, or of a Node of which they only know the name, from the API server.
+func (f *freshness) read(ctx context.Context, kind schema.GroupVersionKind, known client.Object) suspect {
+	reader, now := f.live, f.clock.Now()
 	if kind == membership.NodeKind {
 		reader = f.nodes
 	}
-	meta := &metav1.PartialObjectMetadata{}
-	meta.SetGroupVersionKind(kind)
-	if reader.Get(ctx, client.ObjectKeyFromObject(object), meta) != nil {
-		return nil
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(kind)
+	err := reader.Get(ctx, client.ObjectKeyFromObject(known), live)
+	switch {
+	case client.IgnoreNotFound(err) != nil, known.GetUID() == "" && err != nil:
+		return suspect{at: now}
+	case known.GetUID() != "" && known.GetUID() != live.UID:
+		return suspect{object: known, gone: true, at: now}
 	}
-	return meta
+	return suspect{object: live, at: now}
 }
