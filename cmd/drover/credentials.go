@@ -13,11 +13,8 @@ func credentialsFrom(o *options, environ []string) (client.Credentials, error) {
 	return settings.Read(settings.Source{CloudsYAML: o.cloudsYAML, Cloud: o.cloud, CABundle: o.caBundle, Environ: environ})
 }
 
-// rereading returns a function that reads the credentials of the configured cloud and its files again. It returns nil when the
-// credentials come from the environment, which does not change.
+// rereading returns a function that reads the credentials of the configured cloud and its files again. With OS_* variables the files
+// are those that the variables and --cloud-ca name.
 func rereading(o *options) func() (client.Credentials, error) {
-	if o.cloudsYAML == "" && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
-		return nil
-	}
 	return func() (client.Credentials, error) { return credentialsFrom(o, os.Environ()) }
 }

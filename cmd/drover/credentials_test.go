@@ -55,3 +55,50 @@ func TestHowDroverReadsTheCredentialsOfTheCloud(t *testing.T) {
 		})
 	}
 }
+
+func TestTheCAOfTheCloudIsReadAgain(t *testing.T) {
+	certificate := func() string {
+		pem, _, err := cert.GenerateSelfSignedCertKey("keystone.example", nil, nil)
+		must(t, err)
+		return string(pem)
+	}
+	first, second := certificate(), certificate()
+	for name, set := range map[string]func(t *testing.T, o *options, ca, clouds string){
+		"from the cacert of clouds.yaml (report 68)": func(_ *testing.T, o *options, _, clouds string) { o.cloudsYAML = clouds },
+		"from the cacert of a clouds.yaml that OS_CLIENT_CONFIG_FILE names (report 68)": func(t *testing.T, _ *options, _, clouds string) {
+			t.Setenv("OS_CLIENT_CONFIG_FILE", clouds)
+			t.Setenv("OS_CLOUD", "a")
+		},
+		"from --cloud-ca beside clouds.yaml (report 68)": func(_ *testing.T, o *options, ca, clouds string) { o.cloudsYAML, o.caBundle = clouds, ca },
+		"from OS_CACERT beside OS_* variables (report 68)": func(t *testing.T, _ *options, ca, _ string) {
+			t.Setenv("OS_AUTH_URL", "https://keystone.example")
+			t.Setenv("OS_CACERT", ca)
+		},
+		"from --cloud-ca beside OS_* variables (report 68)": func(t *testing.T, o *options, ca, _ string) {
+			t.Setenv("OS_AUTH_URL", "https://keystone.example")
+			o.caBundle = ca
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ca, clouds := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "clouds.yaml")
+			must(t, os.WriteFile(clouds, []byte("clouds: {a: {cacert: "+ca+", auth: {auth_url: https://keystone.example, username: u, password: p}}}"), 0o600))
+			o := defaults()
+			set(t, o, ca, clouds)
+			read := rereading(o)
+			if read == nil {
+				t.Fatal("nothing is read again")
+			}
+			for _, bundle := range []string{first, first + second, second} {
+				must(t, os.WriteFile(ca, []byte(bundle), 0o600))
+				if got, err := read(); err != nil || string(got.CACert) != bundle {
+					t.Errorf("got a CA of %d bytes, error %v, want %d bytes", len(got.CACert), err, len(bundle))
+				}
+			}
+			must(t, os.WriteFile(ca, []byte("half of a"), 0o600))
+			if _, err := read(); err == nil {
+				t.Error("a file without a certificate is read without an error")
+			}
+		})
+	}
+}
