@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -16,6 +17,9 @@ import (
 // known project has any. Not every Machine has been reconciled by then, so some projects may still be unknown.
 const startGrace = time.Minute
 
+// withoutCredentials are the codes of errors that mean that a Machine has no credentials with which a call could be made.
+var withoutCredentials = []fault.Code{fault.CodeCredentialsMissing, fault.CodeUnauthorized}
+
 // findProject chooses the connection for a Machine that is being deleted. cause is the reason why the Machine's own spec or credentials
 // cannot be used; nil when they can be used. The Machine's resources are in the project that its status records, so findProject uses any
 // connection to this project, even one with other credentials. Without a record, it uses a project that has a resource with the
@@ -28,10 +32,17 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		// The Machine is being deleted, so nothing is created for it, and only resources with its own owner tag are deleted. So the
 		// identity that its spec names need not be compared with that of the configured cloud's user.
 		i.access.Wanted = spec.Identity{}
-		if _, refused := i.connection.session.Known(); refused == nil && i.connection.in(i.machine.Recorded) {
+		_, refused := i.connection.session.Known()
+		switch {
+		case refused == nil && i.connection.in(i.machine.Recorded):
 			return nil
+		case refused != nil && fault.Of(refused).Code == fault.CodeUnauthorized && i.machine.ServerID == "" && i.machine.Recorded == (inventory.Site{}):
+			// Nothing is made before the project is recorded, and without credentials there was no project to record.
+			cause = i.access.WithOrigin(refused)
 		}
 	}
+	// The credentials of the configured cloud may be the only ones for the project, although no other Machine uses them.
+	i.cloud.followConfigured(ctx)
 	conn := i.cloud.connections.ofMachine(i.subject.uid, i.machine.ServerID)
 	if i.machine.Recorded != (inventory.Site{}) {
 		conn = i.cloud.connectionTo(i.machine.Recorded)
@@ -46,10 +57,9 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"resources of this Machine may exist in %s, and drover has no credentials for that project (%s); restore what the spec refers to, or set the annotation %s: \"true\" to delete the Machine and leave them behind",
 			i.machine.Recorded, fault.Of(cause).Message, v1alpha1.AnnotationForceDelete)
-	case i.machine.ServerID != "", !fault.Is(cause, fault.Invalid) && fault.Of(cause).Code != fault.CodeCredentialsMissing:
+	case i.machine.ServerID != "", !fault.Is(cause, fault.Invalid) && !slices.Contains(withoutCredentials, fault.Of(cause).Code):
 		return cause
 	}
-	i.cloud.followConfigured(ctx)
 	if missing := i.cloud.unlisted(ctx); missing != "" {
 		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether resources of this Machine exist: %s", missing)
 		e.RetryAfter, e.Err = inventory.FastPeriod, cause
