@@ -40,7 +40,7 @@ type freshness struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// suspects holds, by kind, an object of which a live read shows that the watch has not delivered its newest version or its deletion.
+	// suspects holds, by kind, an object whose newest version, or whose deletion, the watch has not delivered although a live read shows it.
 	suspects map[schema.GroupVersionKind]suspect
 	// said reports whether the log says that a watch lags.
 	said bool
@@ -164,7 +164,7 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	return oldest
 }
 
-// read reads the metadata of an object that the caches have, or of a Node of which they only know the name, from the API server.
+// read reads the metadata of an object from the API server. The caches have the object, or know the name of a Node that they lack.
 func (f *freshness) read(ctx context.Context, kind schema.GroupVersionKind, known client.Object) suspect {
 	reader, now := f.live, f.clock.Now()
 	if kind == membership.NodeKind {

@@ -106,6 +106,8 @@ func TestAHostNameInTheMetadataOfAServer(t *testing.T) {
 			c.machine("older", "10.0.0.7", joined)
 			other(c, "older", time.Hour, shown)
 		}, name, approved},
+		{"is certified beside the node's own name, and a short form of it that nobody knows is denied (report 81)", func(*fakeCluster) {}, "a", denied},
+		{"is certified, and a name that only the kubelet's domain makes longer is denied (report 81)", func(*fakeCluster) {}, "own.example.com", denied},
 		{"is not certified when the cloud shows another one (F-113)", func(*fakeCluster) {}, "b.example.com", denied},
 		{"is not certified when it is a name of the API server (F-113)", func(c *fakeCluster) { named(c, "own", "kubernetes.default.svc") }, "kubernetes.default.svc", denied},
 		{"is not certified when it stands for many names (F-113)", func(c *fakeCluster) { named(c, "own", "*.example.com") }, "*.example.com", denied},

@@ -242,7 +242,7 @@ func TestADrainWhosePodsNeverEnd(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("a node gets no connections of load balancers from its cordon on, for the whole drain, whoever removes the label (report 120, report 121, report 122)", func(t *testing.T) {
+	t.Run("a node gets no connections of load balancers from its cordon on, for the whole drain, although another program removes the label (report 120, report 121, report 122)", func(t *testing.T) {
 		b := joined(t, deployed)
 		b.create(stubborn("p"))
 		b.end()

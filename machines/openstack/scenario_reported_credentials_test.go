@@ -73,7 +73,7 @@ func TestACredentialOfAUserWhoHasLeft(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
-	t.Run("does not hold a deletion for ever: it goes on as soon as any Machine of the project has credentials that work (report 63)", func(t *testing.T) {
+	t.Run("does not hold a deletion: it goes on as soon as any Machine of the project has credentials that work (report 63)", func(t *testing.T) {
 		b := newBench(t)
 		data, ours := b.newCredential("theirs"), b.newCredential("ours")
 		m, _, api := b.ofClass(t, data, nil)

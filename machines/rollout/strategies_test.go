@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -202,6 +204,34 @@ func TestThePlanThatAnOldCacheLeadsTo(t *testing.T) {
 			t.Errorf("it creates %+v, want again %s", p.Create, made)
 		}
 	})
+}
+
+func TestASetOfAnotherVersionOfDrover(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.MachineTemplateSpec){
+		"that has computed another hash for the template (report 90)": func(*v1alpha1.MachineTemplateSpec) {},
+		"that did not know a field, which is empty now (report 90)":   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","newField":null,"newList":[]},"newSection":{}}`),
+		"that wrote no defaults (report 91)": func(t *v1alpha1.MachineTemplateSpec) {
+			t.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","region":""},"cloudProvider":"openstack","operatingSystemSpec":{}}`)
+			t.Spec.Taints, t.Spec.Metadata.Annotations = []corev1.Taint{}, map[string]string{}
+		},
+	} {
+		t.Run("is the set of the template, and nothing is rolled, with a set of a version "+name, func(t *testing.T) {
+			w := settled(shape{3, "1", "0"})
+			made := w.made
+			for _, o := range []*v1alpha1.MachineTemplateSpec{&w.d.Spec.Template, &w.sets[0].Spec.Template} {
+				o.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(document)}
+			}
+			// The stored set has the older form, and a hash that this version does not compute.
+			change(&w.sets[0].Spec.Template)
+			w.sets[0].Labels[v1alpha1.LabelTemplateHash] = "0ld"
+			w.sets[0].Spec.Template.Metadata.Labels[v1alpha1.LabelTemplateHash] = "0ld"
+			w.d.Generation++
+			w.settle(nothing())
+			if len(w.sets) != 1 || w.made != made || len(w.deleted) != 0 {
+				t.Errorf("there are %d sets, %d Machines were made and %d deleted", len(w.sets), w.made-made, len(w.deleted))
+			}
+		})
+	}
 }
 
 func TestADeclaredCapacityThatChanges(t *testing.T) {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,19 @@ func TestNamesThatAnAdministratorSeesInSeveralProjects(t *testing.T) {
 		_, err := resolve("workers")
 		if e := fault.Of(err); e == nil || e.Code != fault.CodeSecurityGroupNotFound || !strings.Contains(e.Message, "is in another project") || !strings.Contains(e.Message, theirs) {
 			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("do not matter for the group that the credentials' project has, however many other projects have one of the name (report 71)", func(t *testing.T) {
+		for _, project := range []string{"fourth", "fifth", "sixth"} {
+			b.sim.AddProject(project, sim.MetaKubeDomain)
+			b.sim.AddSecurityGroup(project, sim.MetaKubeSecurityGroup)
+			b.sim.AddSecurityGroup(project, "default")
+		}
+		own := b.sim.AddSecurityGroup(otherProject, "own")
+		b.clock.Step(positiveTTL)
+		got, err := resolve(sim.MetaKubeSecurityGroup, "own")
+		if err != nil || !slices.Equal(slices.Sorted(slices.Values(got.SecurityGroups)), slices.Sorted(slices.Values([]string{group, own}))) {
+			t.Errorf("got %+v, %v, want the groups %s and %s", got, err, group, own)
 		}
 	})
 	t.Run("do not matter for IDs", func(t *testing.T) {

@@ -64,6 +64,20 @@ func TestNodeAddressesOfAServer(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+	all := map[string][]Address{
+		"b":     {{"10.0.0.9", "fixed"}, {"fd00::9", "fixed"}, {"198.51.100.9", "floating"}},
+		"a":     {{"2001:db8::1", "fixed"}, {"10.0.0.1", "fixed"}},
+		"other": {{"10.0.0.1", "fixed"}},
+	}
+	t.Run("are those of all networks and of both families, each with its type, in the same order each time (report 77, report 78, report 79)", func(t *testing.T) {
+		const want = "[{InternalIP 10.0.0.1} {InternalIP 10.0.0.5} {InternalIP 10.0.0.9} {InternalIP 2001:db8::1} {InternalIP fd00::9} {ExternalIP 198.51.100.9} {Hostname a}]"
+		for range 50 {
+			r := &Row{Name: "a", Addresses: maps.Clone(all)}
+			if got := fmt.Sprint(r.NodeAddresses([]string{"10.0.0.5", "10.0.0.9"}, "198.51.100.9")); got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+		}
+	})
 	t.Run("include the host name in the server's metadata (F-113)", func(t *testing.T) {
 		for name, want := range map[string]string{
 			"":              "[{Hostname a}]",
