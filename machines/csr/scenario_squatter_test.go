@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,33 @@ func TestAMachineWithTheNodeNameOfAnotherMachine(t *testing.T) {
 		}
 		if len(c.approver.warned.last) != 1 {
 			t.Errorf("%d remembered warnings, want 1", len(c.approver.warned.last))
+		}
+	})
+}
+
+func TestTheSecondOfTwoServersWithOneName(t *testing.T) {
+	t.Run("joins when the first one is gone, and not before, and an Event names the first Machine (report 51)", func(t *testing.T) {
+		c := newFakeCluster(t, token("aaaaaa", "first", "uid-first"), token("ssssss", "second", "uid-second"))
+		first := c.machine("first", "10.0.0.5")
+		c.join(first)
+		second := c.machine("second", "10.0.0.9", serverNamed("first"))
+		for range 5 {
+			if got := c.try(withToken("ssssss", "first")); got != nothing {
+				t.Fatalf("while the first one exists: %q", got)
+			}
+			if got := c.try(asNode("first", "first")); got != approved {
+				t.Fatalf("the first one does not renew its certificate: %q", got)
+			}
+		}
+		if !slices.Contains(c.events.all, second.Namespace+"/"+second.Name+" NodeNameTaken") {
+			t.Errorf("Events %q", c.events.all)
+		}
+		if err := errors.Join(c.client.Delete(t.Context(), first), c.client.Delete(t.Context(), node("first", ""))); err != nil {
+			t.Fatal(err)
+		}
+		delete(c.servers.marked, first.UID)
+		if got := c.try(withToken("ssssss", "first")); got != approved {
+			t.Errorf("when the first one is gone: %q", got)
 		}
 	})
 }

@@ -1,14 +1,19 @@
 package catalog
 
 import (
+	"bytes"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -255,6 +260,92 @@ func TestTwoSecurityGroupsOfOneName(t *testing.T) {
 		s.SecurityGroups = groups[1:]
 		if got := b.plan(s).SecurityGroups; len(got) != 1 || got[0] != groups[1] {
 			t.Errorf("got %v, want %s", got, groups[1])
+		}
+	})
+}
+
+// renaming is a RoundTripper that shows a resource under another name once renamed is true.
+type renaming struct {
+	from, to string
+	renamed  atomic.Bool
+}
+
+func (r *renaming) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !r.renamed.Load() {
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	query := req.URL.Query()
+	switch query.Get("name") {
+	case r.to:
+		query.Set("name", r.from)
+	case r.from:
+		query.Set("name", "nothing-has-this-name")
+	}
+	req = req.Clone(req.Context())
+	req.URL.RawQuery = query.Encode()
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	body = bytes.ReplaceAll(body, []byte(`"`+r.from+`"`), []byte(`"`+r.to+`"`))
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+func TestASecurityGroupThatIsRenamed(t *testing.T) {
+	b := newBench(t)
+	group := b.sim.AddSecurityGroup(sim.MetaKubeProject, "workers")
+	r := &renaming{from: "workers", to: "nodes"}
+	calls, err := client.New(client.Options{Clock: b.clock, Configured: b.sim.AuthURL(), HTTP: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := calls.Session(client.Credentials{
+		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Catalog = New(session, b.clock, "cluster-1")
+	named := func(name string) (string, error) {
+		s := seedSpec()
+		s.SecurityGroups = []string{name}
+		p, err := b.Resolve(t.Context(), s)
+		if err != nil {
+			return "", err
+		}
+		return p.SecurityGroups[0], nil
+	}
+	if got, err := named("workers"); err != nil || got != group {
+		t.Fatalf("got %s, %v", got, err)
+	}
+	r.renamed.Store(true)
+	t.Run("is found under its new name at once, and stays in use under its ID for ten minutes (report 75)", func(t *testing.T) {
+		for _, name := range []string{"nodes", "workers"} {
+			if got, err := named(name); err != nil || got != group {
+				t.Errorf("%s: got %s, %v", name, got, err)
+			}
+		}
+	})
+	t.Run("is not found under its old name after ten minutes, and is under its ID (report 75)", func(t *testing.T) {
+		b.clock.Step(positiveTTL)
+		if _, err := named("workers"); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeSecurityGroupNotFound {
+			t.Errorf("got %v", err)
+		}
+		if got, err := named(group); err != nil || got != group {
+			t.Errorf("got %s, %v", got, err)
+		}
+	})
+	t.Run("is found under its old name when it gets that again (report 75)", func(t *testing.T) {
+		r.renamed.Store(false)
+		b.clock.Step(negativeTTL)
+		if got, err := named("workers"); err != nil || got != group {
+			t.Errorf("got %s, %v", got, err)
 		}
 	})
 }
