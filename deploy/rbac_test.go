@@ -119,6 +119,20 @@ func TestWhatTheRolesAllow(t *testing.T) {
 	}
 }
 
+func TestTheRightsThatADrainAndTheEndOfANodeNeed(t *testing.T) {
+	for _, what := range []string{
+		"patch nodes", "get pods", "list pods", "create pods/eviction", "get persistentvolumeclaims", "list poddisruptionbudgets.policy",
+		"watch poddisruptionbudgets.policy", "list volumeattachments.storage.k8s.io", "watch volumeattachments.storage.k8s.io", "delete nodes",
+		"patch machines.cluster.k8s.io", "delete machines.cluster.k8s.io",
+	} {
+		t.Run("the shipped roles allow drover to "+what+" (report 107, report 118)", func(t *testing.T) {
+			if !allowed(t, account, what, "") {
+				t.Error("it is not allowed")
+			}
+		})
+	}
+}
+
 // where returns the end of the name of a subtest: the namespace of the question. It leaves out the namespace of a question about a
 // Namespace object, because such an object is in no namespace.
 func where(what, in string, may bool) string {
