@@ -172,7 +172,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	}
 	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing})
 	w.pages.Handle("/plans", deployments)
-	keeper, err := kinds.New(kinds.Options{Reader: mgr.GetAPIReader(), Clock: now, Registry: metrics.Registry})
+	keeper, err := kinds.New(mgr.GetAPIReader(), now, metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
 	}
