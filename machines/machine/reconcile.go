@@ -122,7 +122,7 @@ func unfinished(what string, err error) string { return fault.Repeated(what + ":
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
-		s.Policy.APIFrozen = r.reach.State().Frozen
+		s.Policy.Stale, _ = r.reach.Stale()
 		s.Last = lifecycle.Next(s.Facts())
 		act, ok := r.actions[s.Last.Step]
 		if !ok {
@@ -155,7 +155,7 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 		s.Detail = seen.Held
 		s.RequeueWithin(time.Minute)
 	case lifecycle.ReasonAPIUnreachable:
-		s.Detail = r.reach.State().Message
+		s.Detail = s.Policy.Stale
 		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
 		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", seen.Foreign)

@@ -67,9 +67,9 @@ type Policy struct {
 	// LeaseOld reports whether the lease was not renewed in time, so that another process may be the leader. It is updated before
 	// each step.
 	LeaseOld bool
-	// APIFrozen reports whether an API server does not answer, or has only just begun to answer again, so that the observed
-	// facts may be out of date.
-	APIFrozen bool
+	// Stale is why the observed facts may be out of date: an API server does not answer, or has only just begun to answer again.
+	// It is empty while the API servers answer, and is updated together with LeaseOld.
+	Stale string
 	// BackingOff reports whether the Machine waits after a failure of its own. Permission is the decision of the group's
 	// back-offs whether the Machine may create a server.
 	BackingOff bool

@@ -181,7 +181,7 @@ func nextOfCreation(f *Facts) Decision {
 		return Decision{Wait, ReasonJoinsFail}
 	case f.LeaseOld:
 		return Decision{Wait, ReasonLeaseOld}
-	case f.APIFrozen:
+	case f.Stale != "":
 		return Decision{Wait, ReasonAPIUnreachable}
 	case !f.Placed:
 		return Decision{RecordPlace, ReasonCreating}
@@ -231,7 +231,7 @@ func nextOfNode(f *Facts) Decision {
 // nextOfJoin returns the next step when the server is recorded and its Node has not registered.
 func nextOfJoin(f *Facts) Decision {
 	switch {
-	case f.Late && f.APIFrozen:
+	case f.Late && f.Stale != "":
 		return Decision{Wait, ReasonAPIUnreachable}
 	case f.Late:
 		return Decision{GiveUp, ReasonJoinTimeout}

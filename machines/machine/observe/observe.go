@@ -166,10 +166,10 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 		return
 	}
 	began := server.Seen
-	if recovered := o.Reach.State().Recovered; recovered.After(began) {
+	if _, trusted := o.Reach.Stale(); trusted.After(began) {
 		// The time before the API servers answered again does not count: the Node could not register, or drover could not see
 		// it.
-		began = recovered
+		began = trusted
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)
 	policy.Late = s.Observed.Cloud.Outdated == "" && !s.Now().Before(policy.JoinDeadline)

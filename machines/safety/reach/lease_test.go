@@ -7,13 +7,13 @@ import (
 
 func TestTimeCountsAsTimeWithoutALeaderWhileDroversLeaseIsReleasedOrNotRenewed(t *testing.T) {
 	// renewed renews the lease every 10 s during the time d.
-	renewed := func(control *server, d time.Duration) {
+	renewed := func(control *fakeServer, d time.Duration) {
 		for ; d > 0; d -= 10 * time.Second {
 			time.Sleep(10 * time.Second)
 			control.version.Add(1)
 		}
 	}
-	watched(t, func(t *testing.T, w *Watch, control, _ *server) {
+	watched(t, func(t *testing.T, w *Watch, control, _ *fakeServer) {
 		control.holder.Store("one")
 		renewed(control, 5*time.Minute)
 		if d := w.Leaderless(); d >= 30*time.Second {
