@@ -178,10 +178,12 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	}
 	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(its), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
 	o.machinesInto(&machines)
+	reconciler := machine.New(machines)
+	w.pages.Handle("/plans/machines", reconciler)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
-		machine.New(machines),
+		reconciler,
 		set.New(set.Options{
 			Control: mgr, Clock: now, PlaceRecord: its.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
 		}),

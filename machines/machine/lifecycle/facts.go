@@ -103,9 +103,13 @@ type Timeouts struct{ Drain, Volumes, Join time.Duration }
 
 // Progress is what the present reconcile has done already.
 type Progress struct {
-	// UserData reports whether the user data has been generated. Prepared reports whether the resources that the server needs
-	// in the cloud exist.
-	UserData, Prepared bool
+	// UserData reports whether the user data has been generated. Reserved reports whether the cloud's driver has checked that it
+	// may create the server, and has reserved quota for it. Prepared reports whether the resources that the server needs in the cloud
+	// exist.
+	UserData, Reserved, Prepared bool
+	// Refused is why the cloud's driver creates nothing for the Machine now, as far as a reconcile has asked it: a name in the spec
+	// that the cloud does not have, an earlier create whose outcome is not known, or an exhausted quota.
+	Refused *fault.Error
 	// Synced reports whether the Node has its labels, annotations and taints. Started reports whether its first start is
 	// complete.
 	Synced, Started bool
