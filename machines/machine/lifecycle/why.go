@@ -77,7 +77,7 @@ func groupFailure(b *v1alpha1.GroupBackoff) string {
 // WhyNotDeleted returns why nothing of this Machine is deleted in the cloud now: the first reason that holds, for users, and the step
 // that it leads to. It returns an empty reason when nothing is in the way, or when nothing is left to delete there.
 //
-// An API server that does not answer is no reason: a deletion that has begun goes on as far as it can. A forced deletion gives up what it
+// An API server that does not answer stops no deletion: one that has begun goes on as far as it can. A forced deletion gives up what it
 // waits for; see [Next]. An earlier create whose outcome is not known is a reason that only the driver sees: until it is known, Release returns it as what it waits for.
 func WhyNotDeleted(f *Facts) (Decision, string) {
 	inCloud := f.CloudFinalizer && !f.Released
