@@ -78,7 +78,8 @@ func groupFailure(b *v1alpha1.GroupBackoff) string {
 // that it leads to. It returns an empty reason when nothing is in the way, or when nothing is left to delete there.
 //
 // An API server that does not answer stops no deletion: one that has begun goes on as far as it can. A forced deletion gives up what it
-// waits for; see [Next]. An earlier create whose outcome is not known is a reason that only the driver sees: until it is known, Release returns it as what it waits for.
+// waits for; see [Next]. An earlier create whose outcome is not known is a reason that only the driver sees: until it is known, Release
+// returns it as what it waits for.
 func WhyNotDeleted(f *Facts) (Decision, string) {
 	inCloud := f.CloudFinalizer && !f.Released
 	return first([]obstacle{
