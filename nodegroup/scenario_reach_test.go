@@ -52,7 +52,7 @@ func TestCallsBeforeDuringAndAfterAnOutageOfTheTargetClustersAPIServer(t *testin
 			"DecreaseTargetSize": b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1),
 			"DeleteNodes":        b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}),
 		} {
-			if model.KindOf(err) != model.Unavailable || !strings.Contains(err.Error(), "the API server of the cluster with the Nodes has been out of reach for 30s") {
+			if model.KindOf(err) != model.Unavailable || !strings.Contains(err.Error(), "the API server of the cluster with the Nodes has not answered since") {
 				t.Errorf("%s answers %v", call, err)
 			}
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -59,18 +58,8 @@ func addGuards(w *wiring, o *options) (err error) {
 	return nil
 }
 
-// trust returns the reason why data from the API servers may be stale; empty when it is not. It also returns when the data last
-// became current again.
-func (w *wiring) trust() (stale string, since time.Time) {
-	state := w.reach.State()
-	if state.Frozen {
-		return state.Message, state.Recovered
-	}
-	return "", state.Recovered
-}
-
 // staleness returns the reason why data from the API servers may be stale; empty when it is not.
 func (w *wiring) staleness() string {
-	stale, _ := w.trust()
+	stale, _ := w.reach.Stale()
 	return stale
 }

@@ -45,6 +45,9 @@ func (i observedInstance) notMade(verb string) error {
 	return fault.New(fault.Transient, fault.CodeUnsettled, "drover only observes (--observe): no server is made")
 }
 
+// Reserve changes nothing.
+func (i observedInstance) Reserve(context.Context) error { return nil }
+
 // Prepare changes nothing.
 func (i observedInstance) Prepare(context.Context) error {
 	return i.notMade("make ports, floating IP and server")

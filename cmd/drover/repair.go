@@ -26,7 +26,7 @@ func addRepair(w wiring, o *options, provider cloud.Provider) error {
 		settings.Conditions = append(settings.Conditions, corev1.NodeConditionType(name))
 	}
 	repair, err := health.New(health.Options{
-		Control: w.controllers, Target: w.target, Clock: clock.RealClock{}, Provider: provider, Lease: w.lease, Trust: w.trust,
+		Control: w.controllers, Target: w.target, Clock: clock.RealClock{}, Provider: provider, Lease: w.lease, Trust: w.reach.Stale,
 		Controller: o.machines.name, Settings: settings, Registry: metrics.Registry,
 	})
 	if err != nil {

@@ -172,16 +172,18 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	}
 	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing})
 	w.pages.Handle("/plans", deployments)
-	keeper, err := kinds.New(kinds.Options{Reader: mgr.GetAPIReader(), Clock: now, Registry: metrics.Registry})
+	keeper, err := kinds.New(mgr.GetAPIReader(), now, metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
 	}
 	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(its), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
 	o.machinesInto(&machines)
+	reconciler := machine.New(machines)
+	w.pages.Handle("/plans/machines", reconciler)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
-		machine.New(machines),
+		reconciler,
 		set.New(set.Options{
 			Control: mgr, Clock: now, PlaceRecord: its.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
 		}),

@@ -69,7 +69,7 @@ func statusIn(holder metav1.Object) Status {
 	return Status{}
 }
 
-// NewGroups returns an empty store. When [Groups.Allow] has not allowed a Machine to create a server and the Machine may ask
+// NewGroups returns an empty store. When [Groups.TakeTurn] has not allowed a Machine to create a server and the Machine may ask
 // again, the store calls wake with the Machine's name. wake must not block and must not call the store.
 func NewGroups(wake func(types.NamespacedName)) *Groups {
 	return &Groups{groups: map[types.UID]*group{}, wake: wake}
@@ -87,10 +87,10 @@ type Permission struct {
 	RetryAt time.Time
 }
 
-// Allow reports whether a Machine may create a server. It allows every Machine when no back-off applies to the requested server,
+// TakeTurn reports whether a Machine may create a server, and makes it the group's probe where one is needed. It allows every Machine when no back-off applies to the requested server,
 // unless the group's servers keep failing to join. After the wait of a back-off, or while servers keep failing to join, it allows
 // one Machine of the group at a time. quotaRaised is when the quota was last raised; zero means that it was not raised.
-func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
+func (s *Groups) TakeTurn(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.groupAt(now, holder)

@@ -75,6 +75,10 @@ type Instance interface {
 	// state is therefore the current one, not that of the last list. ObserveNow returns an error and no facts when the call fails.
 	ObserveNow(ctx context.Context) (Facts, error)
 
+	// Reserve resolves the names in the spec, reserves quota for what is missing, and returns why nothing can be created for the Machine
+	// now: NotFound and Invalid for the spec, Transient while the outcome of an earlier create is not known, Quota when there is no room. It
+	// creates nothing for the Machine. Prepare and EnsureServer ask the same again.
+	Reserve(ctx context.Context) error
 	// Prepare creates what must exist before the server, such as its ports, each with the Machine's owner tag. It does not create a
 	// resource that already exists.
 	Prepare(ctx context.Context) error

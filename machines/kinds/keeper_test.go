@@ -22,6 +22,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
+const (
+	sets        = "machinesets.cluster.k8s.io"
+	deployments = "machinedeployments.cluster.k8s.io"
+)
+
 // server is an API server that answers reads of metadata after a millisecond, with the state at the time of the request.
 type server struct {
 	mu      sync.Mutex
@@ -87,7 +92,7 @@ func installed() *server {
 
 func keeper(t *testing.T, s *server) *Keeper {
 	t.Helper()
-	k, err := New(Options{Reader: s, Clock: clock.RealClock{}, Registry: prometheus.NewRegistry()})
+	k, err := New(s, clock.RealClock{}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +120,8 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			before := s.count()
 			for range 1000 {
 				all.Go(func() {
-					if reason, _ := k.Withheld(t.Context(), bare(), false); reason != ReasonBeingDeleted {
-						t.Errorf("Withheld() = %q, want %q", reason, ReasonBeingDeleted)
+					if why, err := k.Withheld(t.Context(), bare(), false); why == "" || err != nil {
+						t.Errorf("Withheld() = %q, %v, want a reason", why, err)
 					}
 				})
 			}
@@ -141,8 +146,8 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			}
 			s.change(machines, startDeletion)
 			time.Sleep(goodFor)
-			if reason, _ := k.Withheld(t.Context(), bare(), true); reason != ReasonBeingDeleted {
-				t.Errorf("got %q", reason)
+			if why, _ := k.Withheld(t.Context(), bare(), true); why == "" {
+				t.Error("Withheld() returned no reason")
 			}
 		})
 	})
@@ -154,8 +159,8 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			k.Withheld(t.Context(), bare(), false)
 			s.change(machines, allow)
 			time.Sleep(goodFor)
-			if reason, message := k.Withheld(t.Context(), bare(), false); reason != "" {
-				t.Errorf("Withheld() = %q, %q, want no reason", reason, message)
+			if why, err := k.Withheld(t.Context(), bare(), false); why != "" || err != nil {
+				t.Errorf("Withheld() = %q, %v, want no reason", why, err)
 			}
 			if testutil.ToFloat64(k.metric) != 0 {
 				t.Error("the metric is not 0")
@@ -176,26 +181,48 @@ func TestDeletionsAreBlockedWhileCRDsCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := installed()
 			s.refuses = tt.err
-			reason, message := keeper(t, s).Withheld(t.Context(), bare(), false)
-			if reason != ReasonUnknown || !strings.Contains(message, tt.says) {
-				t.Errorf("Withheld() = %q, %q, want %q and a message with %q", reason, message, ReasonUnknown, tt.says)
+			why, err := keeper(t, s).Withheld(t.Context(), bare(), false)
+			if why != "" || err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Withheld() = %q, %v, want an error with %q", why, err, tt.says)
 			}
 		})
 	}
-	t.Run("a canceled read of the CRDs blocks only its own deletion, because the next deletion reads the CRDs again (F-42)", func(t *testing.T) {
-		s := installed()
-		k := keeper(t, s)
+	t.Run("the end of one caller's context ends no read of the CRDs, because other deletions wait for it (F-42)", func(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
-		s.refuses = context.Canceled
-		if reason, _ := k.Withheld(ended, bare(), false); reason != ReasonUnknown {
-			t.Errorf("got %q", reason)
-		}
-		s.refuses = nil
-		if reason, _ := k.Withheld(t.Context(), bare(), false); reason != "" {
-			t.Errorf("got %q", reason)
+		if why, err := keeper(t, installed()).Withheld(ended, bare(), false); why != "" || err != nil {
+			t.Errorf("Withheld() = %q, %v", why, err)
 		}
 	})
+}
+
+func TestSinceWhenAllCRDsStand(t *testing.T) {
+	recent := metav1.NewTime(time.Now().Add(time.Minute))
+	for _, tt := range []struct {
+		name   string
+		change func(*server)
+		fails  bool
+		after  time.Time
+	}{
+		{"since the youngest of the CRDs of Machines, sets and deployments was created (MCM-82)", func(s *server) {
+			s.change(sets, func(o *metav1.PartialObjectMetadata) { o.CreationTimestamp = recent })
+		}, false, recent.Time},
+		{"a younger CRD whose objects own no Machine does not count (MCM-82)", func(s *server) {
+			s.change("clusters.cluster.k8s.io", func(o *metav1.PartialObjectMetadata) { o.CreationTimestamp = recent })
+		}, false, recent.Add(-61 * time.Minute)},
+		{"never while a CRD is being deleted, even if an annotation allows that (MCM-82)", func(s *server) { s.change(machines, allow); s.change(machines, startDeletion) }, true, time.Time{}},
+		{"never while a CRD is missing (MCM-82)", func(s *server) { delete(s.objects, "machineclasses.cluster.k8s.io") }, true, time.Time{}},
+		{"never while the CRDs cannot be read (MCM-82)", func(s *server) { s.refuses = errors.New("no route") }, true, time.Time{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := installed()
+			tt.change(s)
+			since, err := Since(t.Context(), s)
+			if (err != nil) != tt.fails || !tt.fails && since.Sub(tt.after).Abs() > 5*time.Second {
+				t.Errorf("Since() = %v, %v, want %v", since, err, tt.after)
+			}
+		})
+	}
 }
 
 func TestWhetherTheCRDsOfAMachinesOwnersBlockItsDeletion(t *testing.T) {
@@ -217,24 +244,80 @@ func TestWhetherTheCRDsOfAMachinesOwnersBlockItsDeletion(t *testing.T) {
 		name    string
 		machine *v1alpha1.Machine
 		change  []func(*server)
-		want    string
+		blocked bool
 	}{
-		{"allows the deletion when the set was deleted but the CRD of sets was not (F-42)", member(), nil, ""},
-		{"blocks the deletion when the CRD of sets was created again after the Machine, because the Machine's set was deleted with the earlier CRD (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the CRD of deployments was created again after the Machine, because the Machine's deployment was deleted with the earlier CRD (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the CRD of sets was created again after the Machine, even if a new set has the name of the Machine's deleted set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
-		{"allows the deletion when the CRD of sets was created again after the Machine but the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows the deletion when the CRD of sets was created again after the Machine but the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
-		{"allows the deletion of a Machine without an owner even when the CRD of sets was created again after the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
-		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
+		{"allows the deletion when the set was deleted but the CRD of sets was not (F-42)", member(), nil, false},
+		{"blocks the deletion when the CRD of sets was created again after the Machine, because the Machine's set was deleted with the earlier CRD (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, true},
+		{"blocks the deletion when the CRD of deployments was created again after the Machine, because the Machine's deployment was deleted with the earlier CRD (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, true},
+		{"blocks the deletion when the CRD of sets was created again after the Machine, even if a new set has the name of the Machine's deleted set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, true},
+		{"allows the deletion when the CRD of sets was created again after the Machine but the Machine's set still exists (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, false},
+		{"allows the deletion when the CRD of sets was created again after the Machine but the CRD of Machines has the annotation allow-deletion (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, false},
+		{"allows the deletion of a Machine without an owner even when the CRD of sets was created again after the Machine (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, false},
+		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := installed()
 			for _, change := range tt.change {
 				change(s)
 			}
-			if reason, message := keeper(t, s).Withheld(t.Context(), tt.machine, false); reason != tt.want {
-				t.Errorf("Withheld() = %q, %q, want reason %q", reason, message, tt.want)
+			if why, err := keeper(t, s).Withheld(t.Context(), tt.machine, false); (why != "") != tt.blocked || err != nil {
+				t.Errorf("Withheld() = %q, %v, want a reason: %v", why, err, tt.blocked)
+			}
+		})
+	}
+}
+
+// inPlace returns the state of drover's CRDs after an installation, with the given changes.
+func inPlace(change map[string]func(*metav1.PartialObjectMetadata)) definitions {
+	all := definitions{}
+	for name, crd := range installed().objects {
+		if c := change[name]; c != nil {
+			c(crd)
+		}
+		if crd.UID != missing {
+			all[name] = crd
+		}
+	}
+	return all
+}
+
+// missing is the UID with which a test marks a CRD that does not exist.
+const missing = "missing"
+
+func TestWhetherCRDsBlockTheDeletionOfMachines(t *testing.T) {
+	deleting, allowed := startDeletion, allow
+	allowedDeleting := func(o *metav1.PartialObjectMetadata) { startDeletion(o); allow(o) }
+	missing := func(o *metav1.PartialObjectMetadata) { o.UID = missing }
+	for _, tt := range []struct {
+		name   string
+		change map[string]func(*metav1.PartialObjectMetadata)
+		says   []string
+	}{
+		{"allows deletions while all CRDs are in place (F-42)", nil, nil},
+		{"allows deletions when a CRD has the annotation allow-deletion and is not being deleted (F-42)", map[string]func(*metav1.PartialObjectMetadata){machines: allowed}, nil},
+		{"blocks deletions while the CRD of Machines is being deleted (F-42)", map[string]func(*metav1.PartialObjectMetadata){machines: deleting},
+			[]string{"machines.cluster.k8s.io is being deleted", "kubectl annotate crd machines.cluster.k8s.io drover-project.github.io/allow-deletion=true", "docs/operations.md"}},
+		{"allows deletions when the CRD of Machines is being deleted and has the annotation allow-deletion (F-42)", map[string]func(*metav1.PartialObjectMetadata){machines: allowedDeleting}, nil},
+		{"blocks deletions while the CRD of sets is being deleted (F-42)", map[string]func(*metav1.PartialObjectMetadata){sets: deleting}, []string{"kubectl annotate crd machinesets.cluster.k8s.io drover"}},
+		{"blocks deletions while the CRD of deployments is being deleted (F-42)", map[string]func(*metav1.PartialObjectMetadata){deployments: deleting}, []string{deployments}},
+		{"blocks deletions while the CRD of kind Cluster in drover's API group is being deleted (F-42)", map[string]func(*metav1.PartialObjectMetadata){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
+		{"blocks deletions while one of two CRDs that are being deleted lacks the annotation allow-deletion (F-42)", map[string]func(*metav1.PartialObjectMetadata){machines: allowedDeleting, sets: deleting},
+			[]string{"machinesets.cluster.k8s.io is being deleted.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
+		{"blocks deletions while the CRD of sets is missing, because the deletion of that CRD may have caused them (F-42)", map[string]func(*metav1.PartialObjectMetadata){sets: missing},
+			[]string{"machinesets.cluster.k8s.io is missing", "kubectl annotate crd machines.cluster.k8s.io drover"}},
+		{"allows deletions while the CRDs of sets and deployments are missing when the CRD of Machines has the annotation allow-deletion (F-42)", map[string]func(*metav1.PartialObjectMetadata){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"blocks deletions while several CRDs are missing or being deleted, with a message that names each CRD to annotate only once (F-42)", map[string]func(*metav1.PartialObjectMetadata){sets: missing, deployments: missing, machines: deleting},
+			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := judge(inPlace(tt.change))
+			if (got == "") != (len(tt.says) == 0) {
+				t.Errorf("got %q", got)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(got, want) {
+					t.Errorf("judge() = %q, want it to contain %q", got, want)
+				}
 			}
 		})
 	}

@@ -41,6 +41,7 @@ func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 		lifecycle.AddFinalizers: creation.AddFinalizers,
 		lifecycle.RecordPlace:   creation.RecordPlace,
 		lifecycle.MakeUserData:  creation.MakeUserData,
+		lifecycle.Reserve:       creation.Reserve,
 		lifecycle.Prepare:       creation.Prepare,
 		lifecycle.EnsureServer:  creation.EnsureServer,
 		lifecycle.ReplaceServer: creation.ReplaceServer,
@@ -122,7 +123,7 @@ func unfinished(what string, err error) string { return fault.Repeated(what + ":
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
-		s.Policy.APIFrozen = r.reach.State().Frozen
+		s.Policy.Stale, _ = r.reach.Stale()
 		s.Last = lifecycle.Next(s.Facts())
 		act, ok := r.actions[s.Last.Step]
 		if !ok {
@@ -149,13 +150,10 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 	case lifecycle.ReasonNotSynced:
 		s.RequeueWithin(time.Second)
 	case lifecycle.ReasonServerUnknown, lifecycle.ReasonServerDeleting:
-		s.Detail = seen.Unknown
 		s.RequeueWithin(scope.PollCloud)
 	case lifecycle.ReasonHeld:
-		s.Detail = seen.Held
 		s.RequeueWithin(time.Minute)
 	case lifecycle.ReasonAPIUnreachable:
-		s.Detail = r.reach.State().Message
 		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
 		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", seen.Foreign)

@@ -37,7 +37,7 @@ func TestDrainTimeoutAndJoinTimeoutOfAMachine(t *testing.T) {
 	for name, away := range map[string]func(b *bench){
 		"the Machine was paused":              func(b *bench) { b.annotate("cluster.k8s.io/paused", "true") },
 		"drover did not run":                  func(*bench) {},
-		"the Machine's deletion was withheld": func(b *bench) { b.kinds.(*kindsStub).reason = "KindBeingDeleted" },
+		"the Machine's deletion was withheld": func(b *bench) { b.kinds.(*kindsStub).why = "m" },
 	} {
 		t.Run("a drain whose time has not begun because "+name+" begins afterwards, and evicts the pods before the server is deleted (F-138)", func(t *testing.T) {
 			b := joined(t, nil)
@@ -57,7 +57,7 @@ func TestDrainTimeoutAndJoinTimeoutOfAMachine(t *testing.T) {
 			m := b.read()
 			delete(m.Annotations, "cluster.k8s.io/paused")
 			b.update(m)
-			b.kinds.(*kindsStub).reason = ""
+			b.kinds.(*kindsStub).why = ""
 			b.restart()
 			b.pass()
 			if !b.evicted("p") || b.cloud.count("DeleteServer") != 0 {

@@ -262,6 +262,8 @@ func (i *fakeInstance) StartServer(context.Context) error {
 	return nil
 }
 
+func (i *fakeInstance) Reserve(context.Context) error { return nil }
+
 func (i *fakeInstance) Prepare(context.Context) error {
 	i.makes("Prepare")
 	i.cloud.mu.Lock()

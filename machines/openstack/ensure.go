@@ -33,9 +33,6 @@ func (i *instance) ensurePorts(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	if err := p.ReserveQuota(i.subject.uid, i.missingQuota(p, plan)); err != nil {
-		return err
-	}
 	for n := range plan.Ports {
 		if err := i.ensurePort(ctx, p, plan, n); err != nil {
 			return err
@@ -67,7 +64,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 			return err
 		}
 	}
-	if err := p.MayMake(m); err != nil {
+	if err := p.CloseCreate(m); err != nil {
 		return err
 	}
 	var made inventory.PortRow
@@ -104,10 +101,6 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if !ok {
 		return i.errNoPort()
 	}
-	want := i.missingQuota(p, plan)
-	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
-		return err
-	}
 	m := i.subject.floatingIP()
 	if p.HasAttempt(m) {
 		found, err := i.findIP(ctx, p, m)
@@ -118,7 +111,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 			return i.moveIP(ctx, p)
 		}
 	}
-	if err := p.MayMake(m); err != nil {
+	if err := p.CloseCreate(m); err != nil {
 		return err
 	}
 	var made inventory.FloatingIPRow
@@ -132,7 +125,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 			return nil
 		}
 		i.noteFailure(p, m, err)
-		p.QuotaRefused(i.subject.uid, err, want)
+		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
 		return err
 	}
 	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.FloatingIPs: 1})
@@ -207,21 +200,14 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err != nil {
 		return nil, err
 	}
-	m := i.subject.serverTag()
-	if err := p.MayMake(m); err != nil {
-		return nil, err
-	}
 	ended, err := i.releaseFormerVolumes(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	want := i.missingQuota(p, plan)
-	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
-		return nil, err
-	}
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
-		i.noteFailure(p, m, err)
+		i.noteFailure(p, i.subject.serverTag(), err)
 		p.QuotaRefused(i.subject.uid, err, want)
 		return nil, err
 	}

@@ -17,15 +17,12 @@ import (
 // create with an unknown outcome may name. drover replaces the port first: a create that names a deleted port is refused, or fails
 // without affecting another server (docs/decisions/0040).
 
-// replacePort deletes a port that a create with an unknown outcome may name, once that create is resolved and the port is unbound.
-// The caller creates the port again. It returns Transient while the create is unresolved or the port is bound to a server.
+// replacePort deletes a port that a create with an unknown outcome may name, once that create is resolved, which beginMaking has checked,
+// and the port is unbound. The caller creates the port again. It returns Transient while the port is bound to a server.
 //
 // The old port is deleted before the new one is created, so that at most one port has the owner tag at any time. After a crash, the
 // next leader finds the old port, no port, or a new port that it did not create itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
-	if err := p.MayMake(i.subject.serverTag()); err != nil {
-		return err
-	}
 	found, err := i.lookUpPort(ctx, n, port)
 	if err != nil {
 		return err

@@ -64,9 +64,9 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 			return err
 		}
 		if !found {
-			// MayMake ends the doubt about the create when enough time has passed, and its result is not needed here:
+			// CloseCreate ends the doubt about the create when enough time has passed, and its result is not needed here:
 			// Release checks which creates remain in doubt.
-			_ = p.MayMake(m)
+			_ = p.CloseCreate(m)
 		}
 	}
 	return nil

@@ -256,8 +256,18 @@ func (i *instance) ready() (*inventory.Project, error) {
 	return p, err
 }
 
-// beginMaking returns the project and the resolved plan before a create. Until the caller calls end, drover deletes no port or
-// floating IP of the Machine.
+// Reserve asks for what the Machine's server needs, and creates nothing.
+func (i *instance) Reserve(ctx context.Context) error {
+	_, _, end, err := i.beginMaking(ctx)
+	if err == nil {
+		end()
+	}
+	return err
+}
+
+// beginMaking returns the project and the resolved plan before a create, and reserves quota for all that the Machine lacks. It returns
+// Transient while an earlier create of the server is in doubt. Until the caller calls end, drover deletes no port or floating IP of the
+// Machine.
 func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, plan *catalog.Plan, end func(), err error) {
 	if i.invalid != nil {
 		return nil, nil, nil, i.invalid
@@ -270,7 +280,7 @@ func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, plan 
 			return nil, nil, nil, i.explain(err)
 		}
 	}
-	end, err = p.BeginMaking(i.machine.UID)
+	end, err = p.BeginMaking(i.machine.UID, i.missingQuota(p, i.plan))
 	return p, i.plan, end, err
 }
 

@@ -86,8 +86,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 		return none, err
 	}
 	if p.HasAttempt(i.subject.serverTag()) {
-		// A server that uses the ports and the floating IP may still appear.
-		return none, nil
+		return cloud.Released{Waiting: "it is not known yet whether an earlier request created a server, which would use the ports and the floating IP; drover looks for it"}, nil
 	}
 	left, err := i.releaseAddresses(ctx, p)
 	if err != nil {

@@ -260,10 +260,10 @@ func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decisio
 	if runaway != nil {
 		*wait = ownership.Soonest(*wait, runawayRetry)
 	}
-	if d.create > 0 && r.options.Reach.State().Frozen {
+	if stale, _ := r.options.Reach.Stale(); d.create > 0 && stale != "" {
 		// The informer cache may be out of date: Machines that it does not show may exist.
 		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
-		d.held = r.options.Reach.State().Message + "; no Machine is created before it answers"
+		d.held = stale + "; no Machine is created before it answers"
 	}
 	return runaway, err
 }

@@ -23,7 +23,7 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/openstack/providerid"
 	"github.com/drover-project/drover/test/doccommands"
 	"github.com/drover-project/drover/test/openstack"
@@ -239,7 +239,7 @@ func (h herd) held(was kept) {
 				return fmt.Sprintf("Machine %s to be deleted, and to say so", before.Name), nil
 			}
 			c := m.Status.Conditions[at]
-			if c.Reason != kinds.ReasonBeingDeleted || !strings.Contains(c.Message, v1alpha1.AnnotationAllowDeletion+"=true") {
+			if c.Reason != lifecycle.ReasonKindBeingDeleted || !strings.Contains(c.Message, v1alpha1.AnnotationAllowDeletion+"=true") {
 				return fmt.Sprintf("Machine %s to say that its deletion is withheld: %s: %s", m.Name, c.Reason, c.Message), nil
 			}
 		}
@@ -366,7 +366,7 @@ func TestUninstalling(t *testing.T) {
 		if got, err := h.metric(t.Context(), "drover_deletions_withheld"); got != "1" {
 			t.Errorf("the metric is %q (%v)", got, err)
 		}
-		if events := h.kubectl("get", "events", "-A", "--field-selector=reason="+kinds.ReasonBeingDeleted); !strings.Contains(events, slices.Collect(maps.Keys(was.nodes))[0]) {
+		if events := h.kubectl("get", "events", "-A", "--field-selector=reason="+lifecycle.ReasonKindBeingDeleted); !strings.Contains(events, slices.Collect(maps.Keys(was.nodes))[0]) {
 			t.Errorf("there is no Event about a Machine:\n%s", events)
 		}
 		if log, err := os.ReadFile(h.s.LogFile("drover")); err != nil || !strings.Contains(string(log), "No Machine is drained or deleted") {

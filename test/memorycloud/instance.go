@@ -65,6 +65,9 @@ func (i *instance) Prepare(context.Context) error {
 	return nil
 }
 
+// Reserve does nothing: there is no quota.
+func (i *instance) Reserve(context.Context) error { return nil }
+
 // EnsureServer creates the Machine's server (box) on its port (cable).
 func (i *instance) EnsureServer(_ context.Context, userData []byte) (*cloud.Server, error) {
 	c := i.cloud

@@ -67,9 +67,9 @@ type Policy struct {
 	// LeaseOld reports whether the lease was not renewed in time, so that another process may be the leader. It is updated before
 	// each step.
 	LeaseOld bool
-	// APIFrozen reports whether an API server does not answer, or has only just begun to answer again, so that the observed
-	// facts may be out of date.
-	APIFrozen bool
+	// Stale is why the observed facts may be out of date: an API server does not answer, or has only just begun to answer again.
+	// It is empty while the API servers answer, and is updated together with LeaseOld.
+	Stale string
 	// BackingOff reports whether the Machine waits after a failure of its own. Permission is the decision of the group's
 	// back-offs whether the Machine may create a server.
 	BackingOff bool
@@ -103,9 +103,13 @@ type Timeouts struct{ Drain, Volumes, Join time.Duration }
 
 // Progress is what the present reconcile has done already.
 type Progress struct {
-	// UserData reports whether the user data has been generated. Prepared reports whether the resources that the server needs
-	// in the cloud exist.
-	UserData, Prepared bool
+	// UserData reports whether the user data has been generated. Reserved reports whether the cloud's driver has checked that it
+	// may create the server, and has reserved quota for it. Prepared reports whether the resources that the server needs in the cloud
+	// exist.
+	UserData, Reserved, Prepared bool
+	// Refused is why the cloud's driver creates nothing for the Machine now, as far as a reconcile has asked it: a name in the spec
+	// that the cloud does not have, an earlier create whose outcome is not known, or an exhausted quota.
+	Refused *fault.Error
 	// Synced reports whether the Node has its labels, annotations and taints. Started reports whether its first start is
 	// complete.
 	Synced, Started bool

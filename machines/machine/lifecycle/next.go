@@ -19,6 +19,7 @@ const (
 	RecordPlace   Step = "RecordPlace"
 	Fail          Step = "Fail"
 	MakeUserData  Step = "MakeUserData"
+	Reserve       Step = "Reserve"
 	Prepare       Step = "Prepare"
 	EnsureServer  Step = "EnsureServer"
 	ReplaceServer Step = "ReplaceServer"
@@ -113,31 +114,23 @@ type Decision struct {
 	Reason string
 }
 
-// Next returns the next step of a Machine: the first row of the lifecycle table whose condition holds.
+// Next returns the next step of a Machine: the first row of the lifecycle table whose condition holds. The rows in which nothing is
+// created are those of [WhyNoServer], and the rows in which nothing is deleted those of [WhyNotDeleted].
 func Next(f *Facts) Decision {
+	obstacle, _ := WhyNoServer(f)
 	switch {
-	case f.Paused:
-		return Decision{Rest, ReasonPaused}
-	case f.Deleting:
+	case f.Deleting && !f.Paused:
 		return nextOfDeletion(f)
-	case f.OtherController:
-		return Decision{Rest, ReasonOtherController}
+	case f.Paused || f.OtherController:
+		return obstacle
 	case f.lacksFinalizers():
 		return Decision{AddFinalizers, ReasonCreating}
 	case f.CloudErr != nil && f.Joined && f.Node != nil && !f.Synced:
 		return Decision{SyncNode, ReasonJoined}
-	case f.CloudErr != nil:
-		return Decision{Fail, string(f.CloudErr.Code)}
-	case !f.Cloud.Synced:
-		return Decision{Wait, ReasonNotSynced}
-	case f.Cloud.Foreign != "":
-		return Decision{Wait, ReasonForeign}
-	case f.Cloud.Unknown != "":
-		return Decision{Wait, ReasonServerUnknown}
+	case obstacle.Step != "":
+		return obstacle
 	case f.Cloud.Server != nil:
 		return nextOfServer(f)
-	case f.Named:
-		return nextOfAbsence(f)
 	}
 	return nextOfCreation(f)
 }
@@ -155,38 +148,15 @@ func (f *Facts) lostName() bool {
 	return !f.Named && f.Cloud.Server != nil && f.Node != nil && f.ServerFinalizer
 }
 
-// nextOfAbsence returns the next step when a server was recorded and no list shows it. A list without the server does not
-// prove that the server is gone. When many servers are lost at once, a kubelet that reports Ready is the better witness: a
-// cloud-controller-manager, too, deletes only Nodes that are not Ready.
-func nextOfAbsence(f *Facts) Decision {
-	switch {
-	case f.Cloud.Held != "" && f.NodeReady:
-		return Decision{Wait, ReasonHeld}
-	case f.Cloud.Gone:
-		return Decision{LoseServer, ReasonServerGone}
-	}
-	return Decision{Wait, ReasonServerUnknown}
-}
-
-// nextOfCreation returns the next step when there is no server and none was recorded.
+// nextOfCreation returns the next step when there is no server and nothing is in the way of one.
 func nextOfCreation(f *Facts) Decision {
 	switch {
-	case f.Initializing:
-		return Decision{Wait, ReasonInitializers}
-	case f.BackingOff:
-		return Decision{Wait, ReasonBackOff}
-	case f.Permission.Backoff != nil && !f.Permission.Allowed:
-		return Decision{Wait, ReasonGroupBackoff}
-	case !f.Permission.Allowed:
-		return Decision{Wait, ReasonJoinsFail}
-	case f.LeaseOld:
-		return Decision{Wait, ReasonLeaseOld}
-	case f.APIFrozen:
-		return Decision{Wait, ReasonAPIUnreachable}
 	case !f.Placed:
 		return Decision{RecordPlace, ReasonCreating}
 	case !f.UserData:
 		return Decision{MakeUserData, ReasonCreating}
+	case !f.Reserved:
+		return Decision{Reserve, ReasonCreating}
 	case !f.Prepared:
 		return Decision{Prepare, ReasonCreating}
 	}
@@ -231,7 +201,7 @@ func nextOfNode(f *Facts) Decision {
 // nextOfJoin returns the next step when the server is recorded and its Node has not registered.
 func nextOfJoin(f *Facts) Decision {
 	switch {
-	case f.Late && f.APIFrozen:
+	case f.Late && f.Stale != "":
 		return Decision{Wait, ReasonAPIUnreachable}
 	case f.Late:
 		return Decision{GiveUp, ReasonJoinTimeout}
@@ -247,17 +217,16 @@ func nextOfJoin(f *Facts) Decision {
 // Node, token, finalizers. Once it is proven that the server is gone, the Node is deleted without waiting for the other
 // resources, which may take as long as volumes.
 func nextOfDeletion(f *Facts) Decision {
+	obstacle, _ := WhyNotDeleted(f)
 	switch {
-	case !f.AnyFinalizer:
-		return Decision{Rest, ReasonDone}
-	case f.Withheld != "":
-		return Decision{Hold, f.Withheld}
+	case !f.AnyFinalizer || f.LeaseOld || f.Withheld != "":
+		return obstacle
 	case f.lostName() && !f.ForceOver:
 		return Decision{RecordServer, ReasonDeletingServer}
-	case f.DrainDue && !f.Drained:
+	case obstacle.Step == DrainNode:
 		return nextOfDrain(f)
-	case f.DrainDue && f.Attached && !f.DetachOver:
-		return Decision{AwaitDetach, ReasonDetaching}
+	case obstacle.Step == AwaitDetach:
+		return obstacle
 	case !f.CloudFinalizer || f.Released:
 		return nextAfterCloud(f)
 	case f.Force && f.cloudUnresponsive():
@@ -265,7 +234,7 @@ func nextOfDeletion(f *Facts) Decision {
 	case f.Unreleased:
 		return nextWhileReleasing(f)
 	}
-	return nextInCloud(f)
+	return nextInCloud(f, obstacle)
 }
 
 // nextOfDrain returns the next step while the pods of the Node are to be evicted.
@@ -304,46 +273,18 @@ func (f *Facts) cloudUnresponsive() bool {
 	return f.Named && !f.Cloud.Gone
 }
 
-// nextInCloud returns the next step when the Node is empty and resources may be left in the cloud.
-func nextInCloud(f *Facts) Decision {
+// nextInCloud returns the next step when the Node is empty and resources may be left in the cloud. obstacle is why nothing is deleted
+// there now; zero when nothing is in the way.
+func nextInCloud(f *Facts, obstacle Decision) Decision {
 	switch {
 	case f.CloudErr != nil && f.SpecUnreadable && !f.HadServer:
 		return Decision{LetGo, ReasonNothingWasMade}
-	case f.CloudErr != nil:
-		return Decision{Fail, ReasonCloudUnusable}
-	case !f.Cloud.Synced:
-		return Decision{Wait, ReasonNotSynced}
-	case f.Cloud.Server != nil:
-		return nextOfServerInDeletion(f)
-	case f.Cloud.Unknown != "":
-		return Decision{Wait, ReasonServerUnknown}
-	case f.Cloud.Foreign == "" && f.ServerFinalizer && f.Named && !f.Cloud.Gone:
-		return Decision{Wait, ReasonServerUnknown}
-	}
-	return nextOfRelease(f)
-}
-
-// nextOfServerInDeletion returns the next step while the Machine that is being deleted has a server.
-func nextOfServerInDeletion(f *Facts) Decision {
-	switch {
-	case !f.ServerFinalizer:
-		return Decision{LetGo, ReasonServerLeft}
-	case f.BackingOff && !f.Force:
-		return Decision{AwaitRetry, ReasonDeletingServer}
-	}
-	return Decision{DeleteServer, ReasonDeletingServer}
-}
-
-// nextOfRelease returns the next step when the server is gone, or is not the Machine's, and the server's other resources may be
-// left.
-func nextOfRelease(f *Facts) Decision {
-	switch {
-	case f.BackingOff && !f.Force && f.nodeOutlivesServer():
+	case obstacle == Decision{AwaitRetry, ReasonReleasing} && f.nodeOutlivesServer():
 		return nextOfNodeInDeletion(f)
-	case f.BackingOff && !f.Force:
-		return Decision{AwaitRetry, ReasonReleasing}
-	case f.Cloud.Foreign != "":
-		return Decision{Release, ReasonServerLeft}
+	case obstacle.Step != "":
+		return obstacle
+	case f.Cloud.Server != nil:
+		return Decision{DeleteServer, ReasonDeletingServer}
 	}
 	return Decision{Release, ReasonReleasing}
 }

@@ -51,8 +51,8 @@ type Options struct {
 type Backoffs interface {
 	// BackingOff reports whether the Machine waits after a failure of its own.
 	BackingOff(s *scope.Scope) bool
-	// MayCreate reports whether the group's back-off allows this Machine to create a server now.
-	MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
+	// TakeTurn returns whether the group's back-offs let this Machine create a server now. It may make the Machine the group's probe.
+	TakeTurn(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
 }
 
 // Observer gathers the facts of a reconcile.
@@ -146,7 +146,7 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	policy.BackingOff = o.Backoffs.BackingOff(s)
 	creates := seen.CloudErr == nil && seen.Cloud.Synced && seen.Cloud.Server == nil && !seen.Named && !seen.Deleting
 	if creates && !seen.Initializing && !policy.BackingOff {
-		if policy.Permission, err = o.Backoffs.MayCreate(ctx, s); err != nil {
+		if policy.Permission, err = o.Backoffs.TakeTurn(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -166,10 +166,10 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 		return
 	}
 	began := server.Seen
-	if recovered := o.Reach.State().Recovered; recovered.After(began) {
+	if _, trusted := o.Reach.Stale(); trusted.After(began) {
 		// The time before the API servers answered again does not count: the Node could not register, or drover could not see
 		// it.
-		began = recovered
+		began = trusted
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)
 	policy.Late = s.Observed.Cloud.Outdated == "" && !s.Now().Before(policy.JoinDeadline)

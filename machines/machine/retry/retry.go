@@ -42,9 +42,10 @@ func (r *Retries) BackingOff(s *scope.Scope) bool {
 	return r.machines.Until(s.Machine, now).After(now)
 }
 
-// MayCreate reports whether the Machine's group lets the Machine ask the cloud for a server now.
-func (r *Retries) MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error) {
-	allowed := r.groups.Allow(s.Group.Holder, attempt(s), s.Observed.Cloud.QuotaRaised, s.Now())
+// TakeTurn returns whether the Machine's group lets the Machine ask the cloud for a server now. After a back-off, and while servers keep
+// failing to join, the Machine becomes the group's probe if there is none.
+func (r *Retries) TakeTurn(ctx context.Context, s *scope.Scope) (backoff.Permission, error) {
+	allowed := r.groups.TakeTurn(s.Group.Holder, attempt(s), s.Observed.Cloud.QuotaRaised, s.Now())
 	if !allowed.Allowed || !allowed.JoinsFail || s.Group.Set == "" {
 		return allowed, nil
 	}
@@ -239,7 +240,6 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 		}
 		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), time.Second))
 	case lifecycle.ReasonJoinsFail:
-		s.Detail = "at least half of the group's last servers did not become nodes, so one server at a time is tried"
 		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), scope.PollCloud))
 	default:
 		return false

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -104,7 +105,7 @@ func (in *Input) message() string {
 	case in.Failure != nil:
 		return fault.Line(in.Failure.Message)
 	}
-	return in.Detail
+	return cmp.Or(in.Detail, lifecycle.Why(in.Facts, in.Last))
 }
 
 // setError sets the error fields to the failure. The fields stay until there is a server (or, in a deletion, until a

@@ -16,7 +16,7 @@ func TestWhenTheMessageOfConditionDeletingShowsTheErrorOfAFailedListOfServers(t 
 	} {
 		t.Run(tc.name+" (F-28, F-46)", func(t *testing.T) {
 			in := &Input{
-				Facts:  &lifecycle.Facts{Observed: &lifecycle.Observed{Cloud: cloud.Facts{Outdated: "listing servers: refused"}}},
+				Facts:  &lifecycle.Facts{Observed: &lifecycle.Observed{Cloud: cloud.Facts{Outdated: "listing servers: refused"}}, Policy: &lifecycle.Policy{}, Progress: &lifecycle.Progress{}},
 				Result: Result{Last: lifecycle.Decision{Step: step}, Detail: "waiting"},
 			}
 			if got := in.deletionMessage(); got != tc.want {

@@ -16,7 +16,7 @@ import (
 
 // wait describes a reason of a condition to users.
 type wait struct {
-	// what is what drover waits for. It is not shown when the step itself names more details.
+	// what is what drover waits for. It is not shown when the step itself names more details, and is empty when [lifecycle.Why] has it.
 	what string
 	// do is what a person can do about it. It is empty when what, or the text of the step, contains that already.
 	do string
@@ -33,25 +33,21 @@ const (
 // waits has a row for each reason with which a Machine waits. A test compares it with the rows of the lifecycle table.
 var waits = map[string]wait{
 	lifecycle.ReasonNotSynced: {
-		what: "drover has not read a complete list of the servers of this Machine's project since it started",
-		do:   "it reads the list automatically; if this lasts, drover's log shows why the list fails",
+		do: "it reads the list automatically; if this lasts, drover's log shows why the list fails",
 	},
 	lifecycle.ReasonInitializers: {
-		what: "the annotation " + v1alpha1.AnnotationInitializers + " of this Machine names programs that must finish before its server is created",
-		do:   "wait for these programs, or remove the annotation if none of them runs",
+		do: "wait for these programs, or remove the annotation if none of them runs",
 	},
 	lifecycle.ReasonServerUnknown: {
-		what: "no list of the cloud shows the server, which does not prove that it is gone",
-		do:   "drover looks again automatically; look for the server in the cloud, and check the credentials, the project and the region of this Machine",
+		do: "drover looks again automatically; look for the server in the cloud, and check the credentials, the project and the region of this Machine",
 	},
-	lifecycle.ReasonHeld:           {what: "too many servers are lost at the same time", do: "find out why the servers are gone; drover replaces this Machine when its Node is not Ready any more; delete the Machine to replace it now"},
-	lifecycle.ReasonForeign:        {what: "the server belongs to another owner", do: "delete this Machine, or allow it to adopt the server", alone: true},
-	lifecycle.ReasonAPIUnreachable: {what: "an API server does not answer, or has answered again for less than 30 s", do: nothing + " when it answers"},
-	lifecycle.ReasonBackOff:        {what: "drover waits after a failure, and tries again automatically"},
-	lifecycle.ReasonGroupBackoff:   {what: "drover waits after a failure of this Machine's group, and tries again automatically", do: nothing},
+	lifecycle.ReasonHeld:           {do: "find out why the servers are gone; drover replaces this Machine when its Node is not Ready any more; delete the Machine to replace it now"},
+	lifecycle.ReasonForeign:        {do: "delete this Machine, or allow it to adopt the server", alone: true},
+	lifecycle.ReasonAPIUnreachable: {do: nothing + " when it answers"},
+	lifecycle.ReasonBackOff:        {},
+	lifecycle.ReasonGroupBackoff:   {do: nothing},
 	lifecycle.ReasonJoinsFail: {
-		what: "the last servers of the group did not become nodes",
-		do:   "look at status.joinOutcomes of the group and at the Events JoinTimeout of its Machines",
+		do: "look at status.joinOutcomes of the group and at the Events JoinTimeout of its Machines",
 	},
 	lifecycle.ReasonCreating:       {what: "drover is creating the server", do: nothing},
 	lifecycle.ReasonServerBuilding: {what: "the cloud is building the server", do: nothing + ", at the latest when the join timeout is over"},
@@ -89,7 +85,8 @@ var waits = map[string]wait{
 	lifecycle.ReasonDeletingServer: {what: "drover is deleting the server", do: force},
 	lifecycle.ReasonReleasing:      {what: "drover is deleting the ports, the floating IP and the volumes of the server", do: force},
 	lifecycle.ReasonDeletingNode:   {what: "drover is deleting the Node and the join token", do: nothing},
-	lifecycle.ReasonServerLeft:     {what: "the server is not this Machine's, and is left alone", do: nothing},
+	lifecycle.ReasonServerLeft:     {do: nothing},
+	lifecycle.ReasonLeaseOld:       {do: nothing},
 	lifecycle.ReasonNothingWasMade: {what: "nothing was created for this Machine", do: nothing},
 	lifecycle.ReasonForced:         {what: "the deletion is forced", do: nothing},
 	lifecycle.ReasonDone:           {what: "everything of this Machine is deleted, and drover removes its finalizers", do: nothing},

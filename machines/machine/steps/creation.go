@@ -88,6 +88,17 @@ func UserData(ctx context.Context, from *bootstrap.Source, s *scope.Scope) ([]by
 	return nil, fault.New(fault.Transient, fault.CodeBootstrapPending, "%s", fault.Repeated(err.Error()))
 }
 
+// Reserve asks the cloud's driver whether it may create the server, and reserves quota for it.
+func (c *Creation) Reserve(ctx context.Context, s *scope.Scope) (bool, error) {
+	if err := s.Instance.Reserve(ctx); err != nil {
+		s.Progress.Refused = fault.Of(err)
+		c.Retries.FailedInCloud(ctx, s, err)
+		return false, nil
+	}
+	s.Progress.Reserved = true
+	return true, nil
+}
+
 // Prepare creates the resources that must exist before the server, such as its ports.
 func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
 	if err := s.Instance.Prepare(ctx); err != nil {

@@ -7,13 +7,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// BeginMaking protects the ports and floating IPs of a Machine from being released until end is called. The caller creates a
-// resource for the Machine, and calls end once it has recorded the answer. BeginMaking returns Transient while a port or floating
-// IP of the Machine is being released.
-func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
+// BeginMaking reserves the quota want for a Machine's missing resources, and protects its ports and floating IPs from being released
+// until end is called. The caller creates a resource for the Machine, and calls end once it has recorded the answer. It returns
+// Transient while a port or floating IP of the Machine is being released, or an earlier create of its server is in doubt, and Quota
+// when there is not enough.
+func (p *Project) BeginMaking(machine types.UID, want Amounts) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.known.BeginMaking(machine); err != nil {
+	if err := p.known.BeginMaking(machine, want, p.clock.Now()); err != nil {
 		return nil, err
 	}
 	return func() {
@@ -23,13 +24,12 @@ func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	}, nil
 }
 
-// MayMake returns nil when the resource with that tag may be created: no earlier create of the resource is in doubt and, if the
-// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. An earlier
-// create that counts as failed by now is no longer in doubt, and MayMake removes it.
-func (p *Project) MayMake(tag OwnerTag) error {
+// CloseCreate closes an earlier create of the resource with that tag if it counts as failed by now. It returns Transient while the create
+// is in doubt or, for a server, while one of the Machine's ports is bound to an unknown server.
+func (p *Project) CloseCreate(tag OwnerTag) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known.MayMake(tag, p.clock.Now())
+	return p.known.CloseCreate(tag, p.clock.Now())
 }
 
 // Attempted records that a create failed. When err does not show whether the resource was created, the create is in doubt until a
@@ -57,14 +57,6 @@ func (p *Project) OpenAttempts(machine types.UID) []OwnerTag {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Creates.Of(machine)
-}
-
-// ReserveQuota reserves quota for the Machine's missing resources. When there is not enough quota, it returns the Quota error
-// that another Machine got from the cloud.
-func (p *Project) ReserveQuota(machine types.UID, want Amounts) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known.Quota.Reserve(machine, want, p.clock.Now())
 }
 
 // UseQuota records that some of a Machine's reserved quota is now used.

@@ -33,16 +33,15 @@ func TestInventoryOfAProjectIsSafeForConcurrentUse(t *testing.T) {
 		"ForgetFloatingIP":  func(m Machine) { p.ForgetFloatingIP(m.UID) },
 		"Owned":             func(m Machine) { p.Owned(m.UID) },
 		"Attempted":         func(Machine) { p.Attempted(tag, fault.New(fault.Transient, fault.CodeServerError, "no answer")) },
-		"MayMake":           func(Machine) { _ = p.MayMake(tag) },
+		"CloseCreate":       func(Machine) { _ = p.CloseCreate(tag) },
 		"HasAttempt":        func(Machine) { p.HasAttempt(tag) },
 		"OpenAttempts":      func(m Machine) { p.OpenAttempts(m.UID) },
-		"ReserveQuota":      func(m Machine) { _ = p.ReserveQuota(m.UID, Amounts{Ports: 1}) },
 		"UseQuota":          func(m Machine) { p.UseQuota(m.UID, Amounts{Ports: 1}) },
 		"QuotaRefused": func(m Machine) {
 			p.QuotaRefused(m.UID, fault.New(fault.Quota, fault.CodePortQuotaExceeded, "full"), Amounts{Ports: 1})
 		},
 		"BeginMaking": func(m Machine) {
-			if end, err := p.BeginMaking(m.UID); err == nil {
+			if end, err := p.BeginMaking(m.UID, Amounts{Ports: 1}); err == nil {
 				end()
 			}
 		},

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -152,8 +153,8 @@ func TestMachinesThatVanishWithTheirCRDDoNotCountAsDeleted(t *testing.T) {
 	stays, _ := w.machine("stays")
 	w.later()
 	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(definitionKind)
-	crd.SetName(definitions[0])
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetName("machines.cluster.k8s.io")
 	inOrder(t, "no orphan is deleted while the CRD of Machines is missing (MCM-82)", func(t *testing.T) {
 		w.must(w.client.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationAllowDeletion+`":"true"}}}`))))
 		w.must(w.client.Delete(t.Context(), crd))

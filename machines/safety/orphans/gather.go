@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	definitions "github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -30,7 +31,7 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	s.Projects = c.Cloud.Tagged(ctx)
 	s.Machines = c.listMachines(ctx)
 	var err error
-	if s.Defined, err = c.definedSince(ctx); err != nil {
+	if s.Defined, err = definitions.Since(ctx, c.Control.GetAPIReader()); err != nil {
 		s.Stale = err.Error()
 	}
 	if s.Nodes, err = c.listNodes(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -29,6 +30,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
+	definitions "github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/openstack"
 	cloudclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
@@ -134,9 +136,9 @@ func newWorldInMemory(t *testing.T) *world {
 	on, err := memory.New(memory.Options{Catalog: catalog, NodesUntainted: true})
 	w.must(err)
 	w.fill(on.Config("admin", "system:masters"), on.Config("drover"), func() {
-		for _, name := range definitions {
+		for _, name := range definitions.Names {
 			crd := &unstructured.Unstructured{}
-			crd.SetGroupVersionKind(definitionKind)
+			crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 			crd.SetName(name)
 			w.must(w.client.Create(t.Context(), crd))
 		}

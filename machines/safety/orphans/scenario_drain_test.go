@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -29,6 +30,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
+	definitions "github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 	"github.com/drover-project/drover/test/kube/memory"
 )
@@ -169,9 +171,9 @@ func (b *bubble) start(catalog *memory.Catalog, timeout time.Duration) (stop fun
 
 // fill creates the Machines, the CRDs, and the Node with its pods.
 func (b *bubble) fill() {
-	for _, name := range definitions {
+	for _, name := range definitions.Names {
 		crd := &unstructured.Unstructured{}
-		crd.SetGroupVersionKind(definitionKind)
+		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		crd.SetName(name)
 		b.must(b.admin.Create(b.Context(), crd))
 	}

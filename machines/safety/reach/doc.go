@@ -3,6 +3,6 @@
 // while after it answers again, the caches may be out of date. During that time drover creates nothing, and no controller
 // decides or collects anything from the caches.
 //
-// A Watch probes both API servers every few seconds. Pure functions compute the state from the answers (history). The package
-// also tracks whether a replica holds the lease, because reading the lease is the probe of the control cluster.
+// It serves the replicas that answer the autoscaler without holding the lease, and the leader for the target cluster. A leader that
+// renews its lease knows already that the control cluster answers.
 package reach

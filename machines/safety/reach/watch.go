@@ -1,23 +1,26 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// probeEvery is the interval between two probes of the API servers, and also how long a probe waits for an answer.
+// probeEvery is the interval between two probes of the API servers, and also how long a probe waits for one answer.
 const probeEvery = 5 * time.Second
 
 // Options configure a [Watch].
@@ -25,34 +28,41 @@ type Options struct {
 	// Control reads from the API server of the cluster with the Machines, Target from the API server of the cluster with the
 	// Nodes. Both read without a cache. A nil Target means that there is only one cluster.
 	Control, Target client.Reader
-	// Clock defaults to the real clock.
-	Clock clock.WithTicker
+	Clock           clock.PassiveClock
 	// Lease names the lease in the control cluster that the leading replica renews. Default: there is no lease.
 	Lease types.NamespacedName
 }
 
-// Watch reports whether the API servers answer, and exports the result as a metric. A nil Watch always reports that the API
-// servers answer.
+var descFrozen = prometheus.NewDesc("drover_frozen_api",
+	"1 while no Machine or server is created, no Machine is replaced and no orphan is deleted, because the API server of this cluster (control or target) cannot be reached or has only just answered again, else 0.",
+	[]string{"cluster"}, nil)
+
+// Watch reports whether the API servers answer, and exports the result as a metric. Every replica runs one. A nil Watch always reports
+// that the API servers answer.
 type Watch struct {
-	options Options
+	Options
 
 	mu sync.Mutex
-	// control and target are the histories of the two API servers; target is nil when there is only one cluster.
-	control, target *history
-	leadership      leadership
-	// reported reports whether the freeze has been logged.
-	reported bool
+	// servers are the API server of the control cluster and, if it is another one, that of the target cluster.
+	servers []*server
+	// renewal is the resourceVersion of the lease when its last renewal was seen, and held is the time of that. Before the first renewal,
+	// held is when the lease was first read; zero means that it was not read yet.
+	renewal string
+	held    time.Time
+	// stopped reports whether the log says that decisions have stopped.
+	stopped bool
 }
 
-// New returns a Watch. Its state is frozen until the first answer of each API server.
+// New returns a Watch. Until the first answer of each API server, it reports that they cannot be reached.
 func New(o Options) *Watch {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	w := &Watch{options: o, control: &history{name: "the API server", began: o.Clock.Now()}}
-	if o.Target != nil {
-		w.control.name = "the API server of the cluster with the Machines"
-		w.target = &history{name: "the API server of the cluster with the Nodes", began: o.Clock.Now()}
+	w := &Watch{Options: o}
+	control := &server{cluster: "control", name: "the API server", ask: w.askControl}
+	if w.servers = []*server{control}; o.Target != nil {
+		control.name += " of the cluster with the Machines"
+		w.servers = append(w.servers, &server{cluster: "target", name: "the API server of the cluster with the Nodes", ask: func(ctx context.Context) error {
+			nodes := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
+			return o.Target.List(ctx, nodes, client.Limit(1))
+		}})
 	}
 	return w
 }
@@ -62,143 +72,103 @@ func (w *Watch) NeedLeaderElection() bool { return false }
 
 // Start probes the API servers every 5 s until ctx ends.
 func (w *Watch) Start(ctx context.Context) error {
-	tick := w.options.Clock.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
-		w.Probe(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C():
+	wait.UntilWithContext(ctx, w.Probe, probeEvery)
+	return nil
+}
+
+// Probe asks the API servers once, one after the other, and logs whether decisions stop or continue. An answer that refuses the request is
+// an answer, too.
+func (w *Watch) Probe(ctx context.Context) {
+	for _, s := range w.servers {
+		limited, cancel := context.WithTimeout(ctx, probeEvery)
+		if err := s.ask(limited); err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			w.answered(s.cluster)
 		}
+		cancel()
+	}
+	if stale, _ := w.Stale(); (stale != "") != w.stopped {
+		w.stopped = stale != ""
+		ctrl.LoggerFrom(ctx).Info("Whether Machines and servers are created, Machines are replaced and orphans are deleted has changed", "stopped", w.stopped, "cause", stale)
 	}
 }
 
-// Probe probes both API servers once. It returns when both have answered, or after 5 s.
-func (w *Watch) Probe(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, probeEvery)
-	defer cancel()
-	var both sync.WaitGroup
-	both.Go(func() {
-		if w.askControl(ctx) {
-			w.AnsweredControl()
+// askControl reads the lease or, where there is none, a MachineDeployment. A lease that has a holder and was not renewed counts as not
+// held. A renewal is a change of the object, because the time in it is from the clock of another machine.
+func (w *Watch) askControl(ctx context.Context) error {
+	if w.Lease.Name == "" {
+		return w.Control.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1))
+	}
+	now, lease := w.Clock.Now(), &coordinationv1.Lease{}
+	err := w.Control.Get(ctx, w.Lease, lease)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if renewed := err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && lease.ResourceVersion != w.renewal; renewed || w.held.IsZero() {
+		w.renewal, w.held = lease.ResourceVersion, now
+	}
+	return err
+}
+
+// AnsweredControl records that the API server of the control cluster has answered.
+func (w *Watch) AnsweredControl() { w.answered("control") }
+
+// AnsweredTarget records that the API server of the target cluster has answered.
+func (w *Watch) AnsweredTarget() { w.answered("target") }
+
+func (w *Watch) answered(cluster string) {
+	w.each(func(s *server, now time.Time) {
+		if s.cluster == cluster {
+			s.answer(now)
 		}
 	})
-	if w.options.Target != nil {
-		both.Go(func() {
-			if answers(w.options.Target.List(ctx, metadataOf("NodeList"), client.Limit(1))) {
-				w.answered(w.target)
-			}
-		})
-	}
-	both.Wait()
-	w.report(ctx)
 }
 
-// askControl reports whether the API server of the control cluster answers. If a lease is configured, reading the lease is
-// the probe. Otherwise, and when that read fails, it lists MachineDeployments.
-func (w *Watch) askControl(ctx context.Context) bool {
-	if w.options.Lease.Name != "" && w.readLease(ctx) {
-		return true
-	}
-	return w.options.Control.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1)) == nil
-}
-
-// readLease reads the lease, and reports whether the API server answered.
-func (w *Watch) readLease(ctx context.Context) bool {
-	now := w.options.Clock.Now()
-	w.mu.Lock()
-	w.leadership.begin(now)
-	w.mu.Unlock()
-	lease := &coordinationv1.Lease{}
-	if err := w.options.Control.Get(ctx, w.options.Lease, lease); err != nil {
-		return apierrors.IsNotFound(err)
-	}
+func (w *Watch) each(do func(s *server, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.leadership.see(lease, now)
-	return true
-}
-
-// answers reports whether an error came from the API server as an answer, for example a refusal.
-func answers(err error) bool {
-	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
-}
-
-// metadataOf returns an empty list for reading the metadata of objects of a kind in the core API group.
-func metadataOf(kind string) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return list
-}
-
-// AnsweredControl records that the API server of the control cluster has answered a call that was not a probe.
-func (w *Watch) AnsweredControl() { w.answered(w.control) }
-
-// AnsweredTarget records that the API server of the target cluster has answered a call that was not a probe.
-func (w *Watch) AnsweredTarget() {
-	if w.target != nil {
-		w.answered(w.target)
+	for _, s := range w.servers {
+		do(s, w.Clock.Now())
 	}
 }
 
-func (w *Watch) answered(h *history) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h.answer(w.options.Clock.Now())
-}
-
-// State returns whether the caches can be relied on at present.
-func (w *Watch) State() State {
+// Stale returns why the caches may be out of date: an API server is unreachable, or has answered again for less than 30 s. It returns an
+// empty reason when they can be relied on. While there is a reason, no Machine or server is created, and no controller decides or
+// collects anything. Deletions that have begun continue. since is the time from which the caches can be relied on: durations, for
+// example how long a Node has not been Ready, are measured from no earlier than this time.
+func (w *Watch) Stale() (why string, since time.Time) {
 	if w == nil {
-		return State{}
+		return "", time.Time{}
 	}
-	states := w.states()
-	return together(states["control"], states["target"])
-}
-
-// states returns the state of each cluster by name: control, and also target if it is a separate cluster.
-func (w *Watch) states() map[string]State {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.options.Clock.Now()
-	states := map[string]State{"control": w.control.state(now)}
-	if w.target != nil {
-		states["target"] = w.target.state(now)
-	}
-	return states
+	w.each(func(s *server, now time.Time) {
+		why = cmp.Or(why, s.stale(now))
+		if s.trusted.After(since) {
+			since = s.trusted
+		}
+	})
+	return why, since
 }
 
 // Away returns why one of the API servers cannot be reached at present; empty when both can be reached.
-func (w *Watch) Away() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.options.Clock.Now()
-	if why := w.control.away(now); why != "" || w.target == nil {
-		return why
-	}
-	return w.target.away(now)
+func (w *Watch) Away() (why string) {
+	w.each(func(s *server, now time.Time) { why = cmp.Or(why, s.away(now)) })
+	return why
 }
 
 // Leaderless returns how long no replica has held the lease; 0 while that is not known.
 func (w *Watch) Leaderless() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.leadership.leaderless(w.options.Clock.Now())
+	if w.held.IsZero() {
+		return 0
+	}
+	return w.Clock.Since(w.held)
 }
 
-// report logs the start and the end of a freeze.
-func (w *Watch) report(ctx context.Context) {
-	now := w.State()
-	w.mu.Lock()
-	changed := now.Frozen != w.reported
-	w.reported = now.Frozen
-	w.mu.Unlock()
-	log := ctrl.LoggerFrom(ctx)
-	switch {
-	case changed && now.Frozen:
-		log.Info("Decisions have stopped: no Machine or server is created, no Machine is replaced, and no orphan is deleted", "cause", now.Message)
-	case changed:
-		log.Info("The API servers answer: decisions continue")
-	}
+// Describe implements prometheus.Collector.
+func (*Watch) Describe(out chan<- *prometheus.Desc) { out <- descFrozen }
+
+// Collect implements prometheus.Collector.
+func (w *Watch) Collect(out chan<- prometheus.Metric) {
+	w.each(func(s *server, now time.Time) {
+		out <- prometheus.MustNewConstMetric(descFrozen, prometheus.GaugeValue, map[bool]float64{true: 1}[s.stale(now) != ""], s.cluster)
+	})
 }

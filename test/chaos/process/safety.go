@@ -50,7 +50,7 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	now, lease := clock.RealClock{}, &p.life.lease
 	repair, err := health.New(health.Options{
 		Control: mgr, Target: mgr, Clock: now, Provider: os, Lease: lease,
-		Trust: func() (string, time.Time) { state := asked.State(); return state.Message, state.Recovered },
+		Trust: asked.Stale,
 		Settings: healthverdict.Settings{
 			Timeout: healthTimeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: maxUnhealthy, Join: joinTimeout,
 			Conditions: []corev1.NodeConditionType{world.Deadlock},
@@ -70,7 +70,7 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 		Namespace: world.Namespace, IDConfigMap: world.ClusterIDConfigMap, ClusterID: clusterID,
 		Confirmed: confirmed(mgr.GetClient()),
 		Leading:   func() (before, since time.Time) { return p.options.LedBefore, began },
-		Stale:     func() string { return asked.State().Message },
+		Stale:     func() string { stale, _ := asked.Stale(); return stale },
 	})
 	if err != nil {
 		return fmt.Errorf("creating the orphan collector: %w", err)

@@ -84,14 +84,14 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 	t.Run("stays in doubt until the second look at the Machine's port", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
-		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
+		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.CloseCreate(serverTag, noon) == nil {
 			t.Error("an absence counts before the second look")
 		}
 		r, news := p.list(noon.Add(creates.SecondLookAfter), l)
 		if !r.SecondLook || !slices.Equal(r.Ports, []string{"a"}) || !slices.Contains(news.Machines, "u1") {
 			t.Errorf("round %+v, change %+v", r, news)
 		}
-		if err := p.MayMake(serverTag, noon.Add(creates.SecondLookAfter)); err != nil {
+		if err := p.CloseCreate(serverTag, noon.Add(creates.SecondLookAfter)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -24,10 +24,9 @@ func (p *Project) Attempted(tag owner.Tag, now time.Time) {
 	}
 }
 
-// MayMake returns nil when the resource with that tag may be created: no earlier create of the resource is in doubt and, if the
-// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. An earlier
-// create that counts as failed by now is no longer in doubt, and MayMake removes it.
-func (p *Project) MayMake(tag owner.Tag, now time.Time) error {
+// CloseCreate closes an earlier create of the resource with that tag if it counts as failed by now. It returns Transient while the create
+// is in doubt or, for a server, while one of the Machine's ports is bound to an unknown server.
+func (p *Project) CloseCreate(tag owner.Tag, now time.Time) error {
 	if reason := p.Creates.Settle(tag, now, p.fulls); reason != "" {
 		return unsettled("%s", reason)
 	}

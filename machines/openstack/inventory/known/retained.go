@@ -66,11 +66,18 @@ func (p *Project) EndRelease(r Retained, released bool) {
 	}
 }
 
-// BeginMaking protects the ports and floating IPs of a Machine from being released until EndMaking. It returns Transient while a
-// port or floating IP of the Machine is being released.
-func (p *Project) BeginMaking(machine types.UID) error {
+// BeginMaking reserves the quota want for a Machine's missing resources, and protects its ports and floating IPs from being released
+// until EndMaking. It returns Transient while a port or floating IP of the Machine is being released, or an earlier create of its server
+// is in doubt, and Quota when there is not enough.
+func (p *Project) BeginMaking(machine types.UID, want quota.Amounts, now time.Time) error {
 	if p.uses[machine] == releasing {
 		return unsettled("a port or floating IP that was retained for the server is being released")
+	}
+	if err := p.CloseCreate(p.serverTag(machine), now); err != nil {
+		return err
+	}
+	if err := p.Quota.Reserve(machine, want, now); err != nil {
+		return err
 	}
 	p.uses[machine] = making
 	return nil

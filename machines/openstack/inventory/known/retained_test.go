@@ -20,7 +20,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 	}
 	t.Run("the release waits while a server is being created on the port (F-18)", func(t *testing.T) {
 		p, port := idle(t)
-		err := p.BeginMaking("u1")
+		err := p.BeginMaking("u1", quota.Amounts{}, noon)
 		if err != nil || p.BeginRelease(port) {
 			t.Fatalf("the port of a server that is being created is released: %v", err)
 		}
@@ -34,7 +34,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 		if !p.BeginRelease(port) {
 			t.Fatal("the port of an idle Machine is not released")
 		}
-		if err := p.BeginMaking("u1"); !fault.Is(err, fault.Transient) {
+		if err := p.BeginMaking("u1", quota.Amounts{}, noon); !fault.Is(err, fault.Transient) {
 			t.Errorf("a server is created on a port that is being released: %v", err)
 		}
 	})
@@ -67,7 +67,7 @@ func TestWhenAnExhaustedQuotaCausesTheReleaseOfRetainedPortsAndFloatingIPs(t *te
 		"ports and floating IPs stay while their Machine has a server":                                                             {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
 		"ports and floating IPs stay while their Machine's spec.providerID names a server":                                         {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
 		"ports and floating IPs stay while it is in doubt whether a server of their Machine was created":                           {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
-		"ports and floating IPs stay while a call is creating a resource of their Machine":                                         {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
+		"ports and floating IPs stay while a call is creating a resource of their Machine":                                         {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1", quota.Amounts{}, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while drover has not yet reconciled their Machine":                                            {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
