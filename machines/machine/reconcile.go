@@ -106,7 +106,10 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		r.requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
-		// The call that reads the facts from the cloud still waits for its turn, so nothing new is known.
+		// The call that reads the facts from the cloud still waits for its turn, so nothing new is known. A failure that is shown stays.
+		if s.Failure != nil {
+			return err
+		}
 		return errors.Join(err, s.FinishUnread(ctx, s.Observed.CloudErr.Message))
 	}
 	if err != nil {

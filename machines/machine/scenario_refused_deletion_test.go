@@ -71,6 +71,23 @@ func TestARefusedDeletionBacksOff(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a minute of 503 for the look-up of a server that lists lack costs two writes and one Event for each Machine (F-62)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.end()
+		inTurns(b, "Observe")
+		b.events()
+		b.written = tally{}
+		b.often(time.Minute)
+		if n := b.written.made["patch *v1alpha1.Machine"]; n > 2 {
+			t.Errorf("%d writes of the Machine, want at most 2: %v", n, b.written.made)
+		}
+		if events := b.events(); strings.Count(events, "503") != 1 {
+			t.Errorf("Events %q, want one", events)
+		}
+		if !strings.Contains(b.deleting().Message, "503") {
+			t.Errorf("the Machine shows %+v", b.deleting())
+		}
+	})
 	t.Run("a deletion that the cloud accepts in the end shows no error any more and ends (F-62)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.slow = true

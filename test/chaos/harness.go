@@ -52,6 +52,11 @@ type harness struct {
 	start, end time.Time
 	// healed is the time at which a lasting failure was ended, or zero if none was.
 	healed time.Time
+	// stale is the leader that lost its lease and continued, or nil if there is none.
+	stale *process.Process
+	// listsEnd is when the disturbance of the lists of servers ends; zero before it begins and after its end. endLists ends it.
+	listsEnd time.Time
+	endLists func()
 	// confirmed is true when an operator had to confirm the deletion of orphans.
 	confirmed bool
 	// forced is true once a Machine is deleted by force. From then on the harness ends no lasting failure, because a
@@ -116,6 +121,7 @@ func (h *harness) until(goal string, reached func() (bool, error)) error {
 		if h.run.Scenario.everySecond != nil {
 			h.run.Scenario.everySecond(h)
 		}
+		h.endListsInTime()
 		if now := h.Kube.Revision(); now != seen || looks%checkAnyway == 0 {
 			seen = now
 			if ok, err := reached(); err != nil || ok {
@@ -174,6 +180,7 @@ func (h *harness) replace() {
 	h.recordCalls()
 	h.heldBack = h.heldBack || h.process.HeldBack()
 	led := h.process.LastRenewal()
+	h.disturbLists(true)
 	if old := h.process; old.Dead() || old.Ended() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
@@ -184,8 +191,9 @@ func (h *harness) replace() {
 		}
 		time.Sleep(alone)
 	} else {
+		h.stale = old
 		h.Go(func() {
-			schedule.Sleep(h.Context, staleLife)
+			schedule.Sleep(h.Context, old.Pause()+staleLife)
 			old.Stop()
 		})
 		time.Sleep(time.Until(old.LeaseEnds()))

@@ -28,6 +28,9 @@ type Run struct {
 	Usual time.Duration
 	// Again is the number of calls after which the second process dies, too. 0 means never.
 	Again int
+	// Leader ends the first process in the middle of the scenario's change, and disturbs the lists of servers. Only scenarios of Changes
+	// have a change. Nil means neither.
+	Leader *LeaderFault
 }
 
 // Outcome is the result of a run.
@@ -65,7 +68,7 @@ func (r Run) Do() (out Outcome, err error) {
 		}
 	}
 	first := w.Kube.Revision()
-	h.process = process.Start(w, process.Options{Crash: r.Crash, Stale: r.Scenario.stale, HoldBack: r.Scenario.holdBack, Failing: r.Failing})
+	h.process = process.Start(w, r.first())
 	h.start = time.Now()
 	defer func() {
 		h.process.Stop()
@@ -79,6 +82,15 @@ func (r Run) Do() (out Outcome, err error) {
 	err = r.Scenario.script(h)
 	h.end = time.Now()
 	return out, err
+}
+
+// first returns the options of the first process.
+func (r Run) first() process.Options {
+	o := process.Options{Crash: r.Crash, Stale: r.Scenario.stale, HoldBack: r.Scenario.holdBack, Failing: r.Failing}
+	if r.Leader != nil {
+		o.Stale, o.Stops = r.Leader.Ending.stale, r.Leader.Ending.stops
+	}
+	return o
 }
 
 // watched returns the kinds that these calls watch, in order.

@@ -63,37 +63,41 @@ func (h *harness) rollWithoutSurge() error {
 
 // rolled creates a deployment of two Machines with the limits surge and unavailable, and rolls out a new template.
 func (h *harness) rolled(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
-	d, err := h.deploymentOfTwo(surge, unavailable)
+	d, err := h.deploymentOf(2, surge, unavailable)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.running(2); err != nil {
-		return nil, err
-	}
 	h.recordDeletion()
-	template := map[string]any{"template": map[string]any{"spec": map[string]any{"versions": map[string]any{"kubelet": newVersion}}}}
-	if err := h.patchDeployment(d, template); err != nil {
+	if err := h.changeTemplate(d); err != nil {
 		return nil, err
 	}
-	if err := h.until("both Machines have the new template", func() (bool, error) {
-		machines, err := h.Machines()
-		old := slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool { return m.Spec.Versions.Kubelet != newVersion })
-		return len(machines) == 2 && !old, err
-	}); err != nil {
+	if err := h.until("both Machines have the new template", func() (bool, error) { return h.areNew(2) }); err != nil {
 		return nil, err
 	}
 	return d, h.running(2)
 }
 
-// deploymentOfTwo creates a deployment of two Machines.
-func (h *harness) deploymentOfTwo(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
+// changeTemplate changes the template of a deployment.
+func (h *harness) changeTemplate(d *v1alpha1.MachineDeployment) error {
+	return h.patchDeployment(d, map[string]any{"template": map[string]any{"spec": map[string]any{"versions": map[string]any{"kubelet": newVersion}}}})
+}
+
+// areNew reports whether there are n Machines, all with the new template.
+func (h *harness) areNew(n int) (bool, error) {
+	machines, err := h.Machines()
+	old := slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool { return m.Spec.Versions.Kubelet != newVersion })
+	return len(machines) == n && !old, err
+}
+
+// deploymentOf creates a deployment of n Machines and waits until they run.
+func (h *harness) deploymentOf(n, surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
 	m, err := h.NewMachine()
 	if err != nil {
 		return nil, err
 	}
 	labels := map[string]string{"deployment": "workers"}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: world.Namespace}}
-	d.Spec.Replicas = new(int32(2))
+	d.Spec.Replicas = new(int32(n))
 	d.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Metadata.Labels = labels
 	d.Spec.Template.Spec = m.Spec
@@ -103,7 +107,7 @@ func (h *harness) deploymentOfTwo(surge, unavailable int) (*v1alpha1.MachineDepl
 	if err := h.Admin.Create(h.Context, d); err != nil {
 		return nil, fmt.Errorf("creating the deployment: %w", err)
 	}
-	return d, nil
+	return d, h.running(n)
 }
 
 // patchDeployment changes a deployment's spec.

@@ -266,7 +266,21 @@ func (h herd) gone(nodes map[string]types.UID) {
 // metric returns the value of one of drover's metrics. The name includes the labels, if there are any. The value is
 // empty when drover has no metric of that name.
 func (h herd) metric(ctx context.Context, name string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.s.MetricsAddress()+"/metrics", http.NoBody)
+	text, err := h.metrics(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", nil
+}
+
+// metrics returns all metrics of the nth drover.
+func (h herd) metrics(ctx context.Context, n int) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.s.DroverMetrics(n)+"/metrics", http.NoBody)
 	if err != nil {
 		return "", err
 	}
@@ -276,15 +290,7 @@ func (h herd) metric(ctx context.Context, name string) (string, error) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", nil
+	return string(text), err
 }
 
 // restarts starts drover again after it was killed or stopped, and waits until the new process leads.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"syscall"
 )
 
 // KillDrover kills the nth drover without warning, as a crash does. The first drover has the number 0.
@@ -20,6 +21,28 @@ func (s *Sandbox) endDrover(n int, end func(*process)) {
 	if p != nil {
 		end(p)
 	}
+}
+
+// PauseDrover suspends the nth drover, as a paused virtual machine does.
+func (s *Sandbox) PauseDrover(n int) error {
+	return s.replicaProcess(n).cmd.Process.Signal(syscall.SIGSTOP)
+}
+
+// ResumeDrover reverses PauseDrover.
+func (s *Sandbox) ResumeDrover(n int) error {
+	return s.replicaProcess(n).cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// DroverEnded reports whether the nth drover has ended although nobody ended it.
+func (s *Sandbox) DroverEnded(n int) bool { return s.replicaProcess(n).failure() != nil }
+
+// DroverMetrics returns the address at which the nth drover serves its metrics.
+func (s *Sandbox) DroverMetrics(n int) string { return s.replicas[n].metrics }
+
+func (s *Sandbox) replicaProcess(n int) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replicas[n].process
 }
 
 // ReviveDrover starts the nth drover again, with a new token of its service account, and returns when it is ready.

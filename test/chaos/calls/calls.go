@@ -84,6 +84,11 @@ func IsCreate(name string) bool {
 	})
 }
 
+// CreatesObject reports whether the named call of drover creates a Machine or a Secret.
+func CreatesObject(name string) bool {
+	return name == "kube POST machines" || name == "kube POST secrets"
+}
+
 // IsDiscovery reports whether a request reads the API server's discovery documents.
 func IsDiscovery(r *http.Request) bool {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

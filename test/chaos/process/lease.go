@@ -63,13 +63,13 @@ func (l *lease) ends() time.Time {
 	return l.renewed.Add(LeaseLife)
 }
 
-// wait blocks while the process is paused. It returns an error when ctx ends first.
-func (l *lease) wait(ctx context.Context) error {
+// wait blocks while the process is paused, and reports whether it was. It returns an error when ctx ends first.
+func (l *lease) wait(ctx context.Context) (paused bool, err error) {
 	l.mu.Lock()
 	pause := time.Until(l.resumed)
 	l.mu.Unlock()
 	if pause > 0 && !schedule.Sleep(ctx, pause) {
-		return ctx.Err()
+		return true, ctx.Err()
 	}
-	return nil
+	return pause > 0, nil
 }

@@ -31,9 +31,11 @@ var errDead = errors.New("this process is dead")
 // life is the state of a process that its transports to the cloud and to the cluster share: the process's calls, and whether it is
 // alive.
 type life struct {
-	// crash is the fault point, or nil if there is none. There the process dies; when stale is set, it only loses its lease.
+	// crash is the fault point, or nil if there is none. There the process dies; when stale is set, it only loses its lease, and when
+	// stop is set, it ends as after SIGTERM.
 	crash *Point
 	stale *StaleLeader
+	stop  func()
 	lease lease
 	// over is closed when another process has to take over.
 	over chan struct{}
@@ -43,8 +45,10 @@ type life struct {
 	count map[string]int
 	// dead is true once the process makes no calls any more. lost is true once the process has lost its lease; it may still run.
 	dead, lost bool
-	// left is the number of calls until the process dies. 0 means no limit.
+	// left is the number of calls until the fault point, which is before the last of them, or after it if late is true. 0 means that
+	// the fault point does not depend on the number of calls.
 	left int
+	late bool
 }
 
 func newLife(o Options) *life {
@@ -63,7 +67,7 @@ func (l *life) begin(name string) (Point, error) {
 	l.calls = append(l.calls, p)
 	if l.left > 0 {
 		if l.left--; l.left == 0 {
-			l.dieLocked()
+			l.crash = &Point{Call: p.Call, Nth: p.Nth, After: l.late}
 		}
 	}
 	l.reach(p)
@@ -73,10 +77,20 @@ func (l *life) begin(name string) (Point, error) {
 	return p, nil
 }
 
-// reach kills the process, or takes its lease away, when p is the fault point.
+// endAfter sets the fault point: before, or after, the nth call from now on.
+func (l *life) endAfter(n int, after bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left, l.late = n, after
+}
+
+// reach ends the process, or takes its lease away, when p is the fault point.
 func (l *life) reach(p Point) {
 	switch {
 	case l.crash == nil || *l.crash != p:
+	case l.stop != nil:
+		l.crash = nil
+		l.stop()
 	case l.stale == nil:
 		l.dieLocked()
 	default:

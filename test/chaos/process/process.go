@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -40,8 +41,11 @@ type Options struct {
 	Crash *Point
 	// Calls is the number of calls after which the process dies; 0 means never.
 	Calls int
-	// Stale makes the process lose its lease at Crash instead of dying.
+	// Stale makes the process lose its lease at the fault point instead of dying.
 	Stale *StaleLeader
+	// Stops makes the process end at the fault point as after SIGTERM, instead of dying: its contexts are cancelled, and it ends once its
+	// reconciles have returned.
+	Stops bool
 	// HoldBack delays the create call at the fault point: the process dies when it sends the call, and the call arrives at the
 	// cloud this long after the crash. 0 means that the call never arrives.
 	HoldBack time.Duration
@@ -61,12 +65,16 @@ type Process struct {
 	started, done chan struct{}
 	err           error
 	heldBack      atomic.Bool
+	registry      *prometheus.Registry
 }
 
 // Start runs drover in a world until Stop is called or until the fault in options ends it.
 func Start(w *world.World, options Options) *Process {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Process{world: w, options: options, life: newLife(options), stop: stop, started: make(chan struct{}), done: make(chan struct{})}
+	p := &Process{world: w, options: options, life: newLife(options), stop: stop, started: make(chan struct{}), done: make(chan struct{}), registry: prometheus.NewRegistry()}
+	if options.Stops {
+		p.life.stop = stop
+	}
 	go func() {
 		defer close(p.done)
 		p.err = p.run(ctx)
@@ -91,13 +99,24 @@ func (p *Process) Over() (bool, error) {
 	case <-p.life.over:
 		return true, nil
 	case <-p.done:
-		if p.life.ended() {
+		if p.life.ended() || p.options.Stops && p.err == nil {
 			return true, nil
 		}
 		return true, fmt.Errorf("drover's manager ended: %w", p.err)
 	default:
 		return false, nil
 	}
+}
+
+// EndAfter sets the fault point of the process: before, or after, its nth call from now on.
+func (p *Process) EndAfter(n int, after bool) { p.life.endAfter(n, after) }
+
+// Pause returns how long the process stands still when it loses its lease.
+func (p *Process) Pause() time.Duration {
+	if p.options.Stale == nil {
+		return 0
+	}
+	return p.options.Stale.Pause
 }
 
 // Dead reports whether the process makes no calls any more. A stale leader is not dead.
@@ -146,7 +165,7 @@ func (p *Process) run(ctx context.Context) error {
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, Lease: lease, HTTP: transport{p, w.Cloud.RoundTripper(), calls.Cloud},
 		Guarded:          func() bool { return true },
-		AllowedEndpoints: []string{w.Cloud.AuthURL()},
+		AllowedEndpoints: []string{w.Cloud.AuthURL()}, Registry: p.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("creating the cloud: %w", err)

@@ -49,7 +49,7 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	}
 	now, lease := clock.RealClock{}, &p.life.lease
 	repair, err := health.New(health.Options{
-		Control: mgr, Target: mgr, Clock: now, Provider: os, Lease: lease,
+		Control: mgr, Target: mgr, Clock: now, Provider: os, Lease: lease, Registry: p.registry,
 		Trust: asked.Stale,
 		Settings: healthverdict.Settings{
 			Timeout: healthTimeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: maxUnhealthy, Join: joinTimeout,
@@ -59,13 +59,13 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	if err != nil {
 		return fmt.Errorf("creating the health controller: %w", err)
 	}
-	freezes, err := freeze.New(freeze.Options{Control: mgr, Clock: now, Lease: lease, Limits: freeze.Limits{Up: 2, Down: 1, Period: time.Minute}})
+	freezes, err := freeze.New(freeze.Options{Control: mgr, Clock: now, Lease: lease, Limits: freeze.Limits{Up: 2, Down: 1, Period: time.Minute}, Registry: p.registry})
 	if err != nil {
 		return fmt.Errorf("creating the freeze of groups: %w", err)
 	}
 	began := time.Now()
 	collector, err := orphans.New(orphans.Options{
-		Control: mgr, Target: mgr, Cloud: os, Clock: now, Lease: lease, Period: OrphanPeriod, VolumeTimeout: 5 * time.Minute,
+		Control: mgr, Target: mgr, Cloud: os, Clock: now, Lease: lease, Period: OrphanPeriod, VolumeTimeout: 5 * time.Minute, Registry: p.registry,
 		Settings:  orphansverdict.Settings{Age: orphanAge, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
 		Namespace: world.Namespace, IDConfigMap: world.ClusterIDConfigMap, ClusterID: clusterID,
 		Confirmed: confirmed(mgr.GetClient()),

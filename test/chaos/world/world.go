@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -63,6 +64,10 @@ type World struct {
 	storage  storage
 	safety   safety
 	watches  *watches
+
+	// late is the number of creates of Machines and Secrets that a process began before a pause and that were carried out after it, when
+	// another process led.
+	late atomic.Int64
 
 	mu       sync.Mutex
 	kubelets map[string]context.CancelFunc
