@@ -32,6 +32,9 @@ type checker struct {
 	// excused holds the names of the Machines that the test itself deletes. The entry "end" allows every deletion and every size,
 	// because the test then deletes all pools.
 	excused map[string]bool
+	// late holds the Machines of a zone whose outage has ended, and whose kubelets come back one after the other. One of them may be
+	// deleted: no brake applies any more once most of them are back.
+	late map[string]bool
 	// patience is how long a pod may be pending now. slowest is the longest wait of a pod in calm hours.
 	patience, slowest time.Duration
 	// healed and rolled are the numbers of Machines that were replaced because they were unhealthy or by a rollout. left is the
@@ -122,6 +125,9 @@ func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	case j.broken[m.Name]:
 		j.healed++
 		return "its server is broken"
+	case j.late[m.Name]:
+		j.late = nil
+		return "its kubelet came back late after the outage of its zone"
 	case j.names(m.Name, id, group+"/machine/"+m.Name):
 		return "the autoscaler has named it"
 	case m.Spec.Versions.Kubelet != j.w.kubeletOf(m.Labels[labelPool]):
