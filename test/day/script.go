@@ -228,7 +228,7 @@ func (w *World) droverKilled() {
 }
 
 // zoneOut makes all kubelets of the zone with the most servers stop reporting for 40 minutes. drover must not replace a
-// Machine while the zone is out, and at most one while the kubelets come back one after the other.
+// Machine while the zone is out, and no more than one at a time while the kubelets come back one after the other.
 func (w *World) zoneOut() {
 	zone := ""
 	var in []*guest

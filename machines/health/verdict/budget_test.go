@@ -40,6 +40,16 @@ func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 		p := Judge(s.World)
 		check(t, "replaced", replaced(p), "a-2")
 		check(t, "record", recordOf(p, g), "gone a-2")
+		check(t, "replacements that have not ended", p.Replacing, 1)
+	})
+	t.Run("records a Machine once whose deletion was refused for the time of a replacement and is tried again (MCM-46)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.began(g, 13*time.Minute, "a-1")
+		s.silent(long, "a-1")
+		entries := record(Judge(s.World), g)
+		check(t, "entries", len(entries), 1)
+		check(t, "began", entries[0].Started.Time, noon)
 	})
 	t.Run("removes the record of a replacement after an hour, together with the next replacement and not by a write of its own (F-142)", func(t *testing.T) {
 		s := newScene()

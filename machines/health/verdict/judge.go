@@ -149,7 +149,7 @@ func (j *judgement) judge(v *Verdict) {
 }
 
 // schedule decides when a Machine may be replaced, and which attempt that is. A Machine whose replacement is requested, or that is
-// unhealthy in a way that does not end by itself, does not wait for its timeout.
+// unhealthy in a way that does not end on its own, does not wait for its timeout.
 func (w *World) schedule(v *Verdict) {
 	timeout := w.Settings.timeoutOf(v.Machine.Annotations, v.Machine.Group.GetAnnotations())
 	var earliest time.Time
@@ -276,7 +276,7 @@ func (j *judgement) show(v *Verdict) {
 	}
 }
 
-// fates says what will happen to a Machine to which a brake applies, whichever Machine it is.
+// fates describes what will happen to a Machine to which a brake applies, whichever Machine it is.
 var fates = map[Brake]string{
 	brakeNoOwner:     "it is not replaced, because no MachineSet would create another: delete it, or repair it by hand",
 	brakeOptedOut:    "it is not replaced, because an annotation (" + v1alpha1.AnnotationSkipHealth + " or " + v1alpha1.AnnotationSkipHealthCAPI + ") forbids it",
