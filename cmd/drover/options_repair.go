@@ -34,7 +34,7 @@ func (o *repairOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "how long a node that has registered may take to become Ready and complete its first start, before its Machine counts as unhealthy and is replaced; 0: without a limit")
 	f.StringSliceVar(&o.nodeConditions, "health-node-conditions", o.nodeConditions, "conditions of a node, beside Ready, that make it unhealthy unless they are False or absent")
 	f.StringVar(&o.maxReplacing, "health-max-replacing", o.maxReplacing, "how many unhealthy Machines of a MachineDeployment, or of a MachineSet without one, are replaced at once: a number, or a percentage of its size, rounded up; at least one")
-	f.StringVar(&o.maxUnhealthy, "health-max-unhealthy", o.maxUnhealthy, "share of the Machines of a MachineDeployment, of a zone and of the cluster that may be unhealthy: while more are, none there is replaced. Rounded down; fewer than three Machines have no share")
+	f.StringVar(&o.maxUnhealthy, "health-max-unhealthy", o.maxUnhealthy, "share of the Machines of a MachineDeployment, or of a MachineSet without one, and of the cluster that may be unhealthy: while more are, none there is replaced. Rounded down; fewer than three Machines have no share")
 }
 
 func (o *repairOptions) validate() error {

@@ -8,13 +8,12 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/health"
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
 // addRepair adds the controller that replaces unhealthy Machines.
-func addRepair(w wiring, o *options, provider cloud.Provider) error {
+func addRepair(w wiring, o *options) error {
 	percent, err := o.repair.percent()
 	if err != nil {
 		return err
@@ -26,7 +25,7 @@ func addRepair(w wiring, o *options, provider cloud.Provider) error {
 		settings.Conditions = append(settings.Conditions, corev1.NodeConditionType(name))
 	}
 	repair, err := health.New(health.Options{
-		Control: w.controllers, Target: w.target, Clock: clock.RealClock{}, Provider: provider, Lease: w.lease, Trust: w.reach.Stale,
+		Control: w.controllers, Target: w.target, Clock: clock.RealClock{}, Lease: w.lease, Trust: w.reach.Stale,
 		Controller: o.machines.name, Settings: settings, Registry: metrics.Registry,
 	})
 	if err != nil {

@@ -3,21 +3,29 @@ package health
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/health/verdict"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 )
 
@@ -27,13 +35,8 @@ const name = "drover-health"
 const (
 	// pace is the minimum time between two rounds.
 	pace = time.Second
-	// longestRefused bounds the wait before drover tries again to delete a Machine whose deletion was refused. The first wait
-	// is twice retryFailed, the second four times retryFailed, and so on.
-	longestRefused = 10 * time.Minute
-	// retryLater is the wait before a retry when a cache did not show a change yet. retryFailed is the wait after a failed write or
-	// live read.
-	retryLater  = 2 * time.Second
-	retryFailed = 5 * time.Second
+	// retry is the wait after a failed write or live read, and while the caches are not trusted.
+	retry = 2 * time.Second
 )
 
 // Options configure a [Reconciler].
@@ -41,8 +44,6 @@ type Options struct {
 	// Control is the cluster of the Machines, Target the cluster of their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
-	// Provider reads the physical host of a Machine's server from the Machine's status.
-	Provider cloud.Provider
 	// Lease is checked before each deletion. nil means that the lease is always fresh.
 	Lease cloud.Lease
 	// Trust returns why the caches may be out of date, for example because an API server does not answer, and since when they
@@ -58,31 +59,16 @@ type Options struct {
 // Reconciler replaces unhealthy Machines.
 type Reconciler struct {
 	options Options
-	control client.Client
-	// live reads Machines and their owners from the API server; liveNodes reads Nodes.
-	live, liveNodes client.Reader
-	events          events.EventRecorder
-	records         records
-	metrics         *metrics
+	events  events.EventRecorder
+	writer  patch.Writer
+	metrics *metrics
 
 	// Only one round runs at a time, and only that round uses the fields below.
 
-	// began is when this process started its first round after it acquired the lease. last is when the last round started.
+	// began is when this process started its first round after it acquired the lease, last when it started its last round.
 	began, last time.Time
-	// known remembers the Machines that earlier rounds have seen.
-	known verdict.Known
-	// noticed holds the state of the unhealthy Machines.
-	noticed map[types.UID]notice
-	// starting holds since when this process has seen the Nodes of Machines starting.
-	starting map[types.UID]time.Time
-}
-
-// notice is the state of an unhealthy Machine. first is when it was first seen to be unhealthy. held is when its replacement
-// was last blocked by a brake because of too many unhealthy Machines. refused counts its refused deletions, and again is when
-// the deletion is tried again.
-type notice struct {
-	first, held, again time.Time
-	refused            int
+	// seen is what the verdict of the last round has passed on to the next one.
+	seen verdict.Seen
 }
 
 // New returns a Reconciler. It returns an error if the metrics cannot be registered.
@@ -91,12 +77,40 @@ func New(o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := o.Control.GetClient()
-	return &Reconciler{
-		options: o, control: c, live: o.Control.GetAPIReader(), liveNodes: o.Target.GetAPIReader(),
-		events: o.Control.GetEventRecorder(name), metrics: m, noticed: map[types.UID]notice{},
-		records: records{writer: patch.Writer{Client: c, FieldManager: name}, known: map[types.UID]record{}},
-	}, nil
+	writer := patch.Writer{Client: o.Control.GetClient(), FieldManager: name}
+	return &Reconciler{options: o, events: o.Control.GetEventRecorder(name), writer: writer, metrics: m}, nil
+}
+
+// pass is the only reconcile request that the controller uses, because every round covers all Machines.
+var pass = ctrl.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+
+// SetupWithManager adds the controller to the manager. Each change of a Machine, a set or a deployment starts a round, and each change of a
+// Node that a verdict depends on.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	control, target := r.options.Control.GetCache(), r.options.Target.GetCache()
+	relevant := predicate.TypedFuncs[*corev1.Node]{UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool { return nodeMatters(e.ObjectOld, e.ObjectNew) }}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("health").
+		WatchesRawSource(source.Kind(target, &corev1.Node{}, wakes[*corev1.Node](), relevant)).
+		WatchesRawSource(source.Kind(control, &v1alpha1.Machine{}, wakes[*v1alpha1.Machine]())).
+		WatchesRawSource(source.Kind(control, &v1alpha1.MachineSet{}, wakes[*v1alpha1.MachineSet]())).
+		WatchesRawSource(source.Kind(control, &v1alpha1.MachineDeployment{}, wakes[*v1alpha1.MachineDeployment]())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: ownership.Retries()}).
+		Complete(r)
+}
+
+// wakes returns a handler that starts a round.
+func wakes[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []ctrl.Request { return []ctrl.Request{pass} })
+}
+
+// nodeMatters reports whether a Node was replaced by another object, or its owner or the state of a condition has changed. Other updates,
+// such as heartbeats in conditions, do not matter.
+func nodeMatters(before, after *corev1.Node) bool {
+	return before.UID != after.UID || v1alpha1.NodeOwner(before.Labels, before.Annotations) != v1alpha1.NodeOwner(after.Labels, after.Annotations) ||
+		!slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, func(a, b corev1.NodeCondition) bool {
+			return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+		})
 }
 
 // Reconcile runs one round over all Machines.
@@ -112,98 +126,48 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if !r.leading() {
 		return ctrl.Result{RequeueAfter: pace}, nil
 	}
-	world, objects, err := r.snapshot(ctx)
-	if err != nil {
+	w := &verdict.World{Now: now, Began: r.began, Settings: r.options.Settings, Seen: r.seen}
+	if r.options.Trust != nil {
+		stale, since := r.options.Trust()
+		if stale != "" {
+			return ctrl.Result{RequeueAfter: retry}, nil
+		}
+		if since.After(w.Began) {
+			w.Began = since
+		}
+	}
+	if err := r.read(ctx, w); err != nil {
 		return ctrl.Result{}, err
 	}
-	plan := verdict.Judge(world)
-	if world.Stale == "" {
-		r.remember(&plan)
-		r.metrics.show(&plan)
+	plan := verdict.Judge(w)
+	r.seen = plan.Seen
+	r.metrics.show(&plan, now)
+	wait := max(pace, plan.NextLook.Sub(now))
+	if !r.carryOut(ctx, w, &plan) {
+		wait = retry
+	} else if plan.NextLook.IsZero() {
+		wait = 0
 	}
-	next := plan.NextLook
-	if again := r.carryOut(ctx, world, &plan, objects); again > 0 && (next.IsZero() || now.Add(again).Before(next)) {
-		next = now.Add(again)
-	}
-	if next.IsZero() {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{RequeueAfter: max(pace, next.Sub(now))}, nil
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// remember keeps the state of the unhealthy Machines, and drops the state of all others.
-func (r *Reconciler) remember(plan *verdict.Plan) {
-	noticed := make(map[types.UID]notice, plan.Unhealthy)
-	for _, v := range plan.Verdicts {
-		n := r.noticed[v.Machine.UID]
-		switch {
-		case !v.Unhealthy && (!v.Asked || n.refused == 0):
-			continue
-		case !v.Unhealthy:
-			n.first = time.Time{}
-		case n.first.IsZero():
-			n.first = r.last
+// carryOut replaces Machines, and writes the conditions of Machines and the status of groups. It reports whether nothing is left for
+// the next round.
+func (r *Reconciler) carryOut(ctx context.Context, w *verdict.World, plan *verdict.Plan) (done bool) {
+	var failed []error
+	for i := range plan.Groups {
+		failed = append(failed, r.replaceIn(ctx, w, &plan.Groups[i])...)
+	}
+	failed = append(failed, r.showConditions(ctx, plan, metav1.NewTime(w.Now))...)
+	for _, err := range failed {
+		if !errors.Is(err, errLater) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			ctrl.LoggerFrom(ctx).Error(err, "Replacing unhealthy Machines failed and is repeated")
 		}
-		if v.Brake.OfMany() {
-			n.held = r.last
-		}
-		noticed[v.Machine.UID] = n
 	}
-	r.noticed = noticed
-}
-
-// refused records that a webhook or a policy refused the deletion of a Machine. Other Machines of its group are replaced
-// first, and the deletion is repeated with increasing waits.
-func (r *Reconciler) refused(machine types.UID) {
-	n := r.noticed[machine]
-	n.refused++
-	n.again = r.last.Add(min(longestRefused, retryFailed<<min(n.refused, 10)))
-	r.noticed[machine] = n
-}
-
-// carryOut replaces Machines, and writes the conditions of Machines and the status of groups. It returns how long to wait
-// before a retry; 0 when nothing failed.
-func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object) time.Duration {
-	if world.Stale != "" {
-		return 0
-	}
-	var o outcome
-	r.writeRecords(ctx, world, plan, objects, &o)
-	r.showConditions(ctx, plan, &o)
-	for _, err := range o.failed {
-		ctrl.LoggerFrom(ctx).Error(err, "Replacing unhealthy Machines failed and is repeated")
-	}
-	switch {
-	case len(o.failed) > 0:
-		return retryFailed
-	case o.later:
-		return retryLater
-	}
-	return 0
-}
-
-// outcome collects the failures of a round.
-type outcome struct {
-	// later is true when work is left for the next round, for example because a cache was behind, or another client wrote at
-	// the same time.
-	later  bool
-	failed []error
-}
-
-func (o *outcome) add(err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, errLater) || apierrors.IsConflict(err):
-		o.later = true
-	default:
-		o.failed = append(o.failed, err)
-	}
+	return len(failed) == 0
 }
 
 // leading reports whether this process may still be the leader.
 func (r *Reconciler) leading() bool {
 	return r.options.Lease == nil || r.options.Lease.Fresh(r.options.Clock.Now())
 }
-
-// describe returns namespace and name of a Machine for messages.
-func describe(m *v1alpha1.Machine) string { return fmt.Sprintf("%s/%s", m.Namespace, m.Name) }

@@ -116,7 +116,7 @@ func (s *stores) machine(b testing.TB, set *v1alpha1.MachineSet, name string, si
 	b.Helper()
 	uid := types.UID("uid-" + name)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-" + uid, Labels: map[string]string{
-		v1alpha1.LabelOwnedBy: string(uid), corev1.LabelTopologyZone: "zone-" + name[len(name)-1:], v1alpha1.LabelPhysicalHost: "host", corev1.LabelHostname: name,
+		v1alpha1.LabelOwnedBy: string(uid), corev1.LabelTopologyZone: "zone", corev1.LabelHostname: name,
 	}}}
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, "KernelDeadlock", "NetworkUnavailable"} {
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: since})

@@ -1,8 +1,8 @@
 package health
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -32,33 +32,25 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_health_replaced_total", Help: "Machines deleted for their sets to replace, by reason.",
 		}, []string{"reason"}),
 	}
-	for _, b := range verdict.Brakes {
-		m.held.WithLabelValues(string(b))
-	}
+	m.show(&verdict.Plan{}, time.Time{})
 	if registry == nil {
 		return m, nil
 	}
-	var errs []error
 	for _, c := range []prometheus.Collector{m.unhealthy, m.replacing, m.held, m.replaced} {
-		errs = append(errs, registry.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("registering the metrics of health: %w", err)
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("registering the metrics of health: %w", err)
+		}
 	}
 	return m, nil
 }
 
 // show sets the gauges to the numbers of a plan.
-func (m *metrics) show(plan *verdict.Plan) {
+func (m *metrics) show(plan *verdict.Plan, now time.Time) {
 	m.unhealthy.Set(float64(plan.Unhealthy))
-	replacing := 0
-	for i := range plan.Groups {
-		replacing += len(plan.Groups[i].Replacements)
-	}
-	m.replacing.Set(float64(replacing))
+	m.replacing.Set(float64(plan.Replacing))
 	held := map[verdict.Brake]int{}
 	for _, v := range plan.Verdicts {
-		if v.Brake != "" && v.Overdue {
+		if v.Brake != "" && !v.Due.After(now) {
 			held[v.Brake]++
 		}
 	}

@@ -3,7 +3,7 @@ package health_test
 import (
 	"context"
 	"errors"
-	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,9 +43,7 @@ func (w *world) testNewLeader() {
 		w.Fatalf("right after the change of leader, %v are gone", gone)
 	}
 	w.later(10 * time.Minute)
-	if gone := w.leaving(names); !slices.Equal(gone, names[3:4]) {
-		w.Fatalf("%v are gone, want %v", gone, names[3:4])
-	}
+	w.replaces("leader", names, names[3:4])
 	w.report(corev1.ConditionTrue, names[0])
 }
 
@@ -72,18 +70,26 @@ func (w *world) testRefused() {
 	w.later(time.Second)
 	w.report(corev1.ConditionFalse, names[1])
 	w.later(time.Second)
-	w.later(10 * time.Minute)
-	for range 9 {
-		w.later(5 * time.Second)
+	next := w.later(10 * time.Minute).RequeueAfter
+	for waited := time.Duration(0); waited < 2*time.Minute; waited += next {
+		w.inStep("refused")
+		w.cached(names[0])
+		next = w.later(next).RequeueAfter
 	}
-	if tries < 2 || tries > 4 {
-		w.Errorf("%d attempts within 45 seconds", tries)
+	if tries < 3 || tries > 15 {
+		w.Errorf("%d attempts within two minutes", tries)
 	}
+	w.eventually("the condition shows the refusal", func() (string, bool) {
+		c := w.healthy(names[0])
+		if !strings.Contains(c.Message, "the API server refuses to delete it") {
+			w.later(time.Second)
+			return c.Message, false
+		}
+		return "", true
+	})
 	w.inStep("refused")
 	w.later(12 * time.Minute)
-	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
-		w.Errorf("%v are gone, want %v", gone, names[1:2])
-	}
+	w.replaces("refused", names, names[1:2])
 	w.report(corev1.ConditionTrue, names[0])
 }
 
@@ -120,28 +126,32 @@ func (w *world) testStaleCache() {
 	}
 }
 
-// frozen is a cached client that shows deployments without their records of replacements.
-type frozen struct{ client.Client }
+// frozen is a cached client that shows the deployments as they were before.
+type frozen struct {
+	client.Client
+	before v1alpha1.MachineDeploymentList
+}
 
 func (f frozen) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	err := f.Client.List(ctx, list, options...)
 	if deployments, ok := list.(*v1alpha1.MachineDeploymentList); ok {
-		for i := range deployments.Items {
-			deployments.Items[i].Status.HealthReplacements = nil
-		}
+		f.before.DeepCopyInto(deployments)
+		return nil
 	}
-	return err
+	return f.Client.List(ctx, list, options...)
 }
 
 func (w *world) testStaleRecord() {
 	names := w.group("record", 5)
+	w.inStep("record")
+	f := frozen{Client: w.mgr.GetClient()}
+	w.must(f.Client.List(w.Context(), &f.before))
 	d := w.deployment("record")
 	base := d.DeepCopy()
 	d.Status.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "another", UID: "another"}}
 	d.Status.HealthReplacements[0].Started.Time = w.clock.Now().Add(10 * time.Minute)
 	w.must(w.client.Status().Patch(w.Context(), d, client.MergeFrom(base)))
 	w.inStep("record")
-	w.health = w.leader(func(o *health.Options) { o.Control = handle{w.mgr, frozen{w.mgr.GetClient()}} })
+	w.health = w.leader(func(o *health.Options) { o.Control = handle{w.mgr, f} })
 	w.report(corev1.ConditionFalse, names[0])
 	w.later(time.Second)
 	w.later(11 * time.Minute)
@@ -187,7 +197,5 @@ func (w *world) testBlind() {
 		w.Fatalf("%v are gone although the timers start again", gone)
 	}
 	w.later(time.Minute)
-	if gone := w.leaving(names); !slices.Equal(gone, names[:1]) {
-		w.Errorf("%v are gone, want %v", gone, names[:1])
-	}
+	w.replaces("blind", names, names[:1])
 }

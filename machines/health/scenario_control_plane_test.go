@@ -30,7 +30,7 @@ func TestHealthChecksOnARealControlPlane(t *testing.T) {
 		{"a healthy cluster causes no write, and no further health check is planned", (*world).testWell},
 		{"of two Machines with unready Nodes, one is replaced after the timeout, and the other once the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
 		{"a new leader continues the replacements that the previous leader recorded, and starts no others (MCM-46)", (*world).testNewLeader},
-		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
+		{"no Machine is replaced while most of its group are unhealthy, and Machines that stay unhealthy are replaced one at a time afterwards (MCM-48)", (*world).testOutage},
 		{"a Machine whose deletion is refused does not block other replacements, and its deletion is retried with increasing waits (MCM-46)", (*world).testRefused},
 	})
 }
@@ -102,9 +102,7 @@ func (w *world) testReplaced() {
 		w.Fatalf("before the timeout is over, %v are gone", gone)
 	}
 	w.later(15 * time.Second)
-	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
-		w.Fatalf("%v are gone, want %v", gone, names[1:2])
-	}
+	w.replaces("replaced", names, names[1:2])
 	if d := w.deployment("replaced"); recorded(d) != names[1] {
 		w.Errorf("record: %+v", d.Status.HealthReplacements)
 	}
@@ -121,9 +119,7 @@ func (w *world) testReplaced() {
 		return fmt.Sprint(len(all)), len(all) == 6
 	})
 	w.later(2 * time.Second)
-	if gone := w.leaving(names); !slices.Equal(gone, names[1:3]) {
-		w.Fatalf("%v are gone, want %v", gone, names[1:3])
-	}
+	w.replaces("replaced", names, names[1:3])
 	w.settled("replaced", 6)
 	w.inStep("replaced")
 	w.later(2 * time.Second)
@@ -208,13 +204,11 @@ func (w *world) testNeverStarts() {
 		w.Fatalf("before the timeout is over, %v are gone", gone)
 	}
 	w.later(time.Second)
-	if gone := w.leaving(names); !slices.Equal(gone, names[3:4]) {
-		w.Errorf("%v are gone, want %v", gone, names[3:4])
-	}
+	w.replaces("starts", names, names[3:4])
 }
 
-func (w *world) testZone() {
-	names := w.group("zone", 10)
+func (w *world) testOutage() {
+	names := w.group("outage", 10)
 	w.report(corev1.ConditionUnknown, names[:8]...)
 	w.later(time.Second)
 	for range 3 {
@@ -224,25 +218,29 @@ func (w *world) testZone() {
 	if gone := w.leaving(names); gone != nil {
 		w.Fatalf("in the outage %v are gone", gone)
 	}
-	held := meta.FindStatusCondition(w.deployment("zone").Status.Conditions, v1alpha1.ConditionRepairHeld)
-	if held == nil || held.Reason != "ZoneUnhealthy" || !strings.Contains(w.healthy(names[0]).Message, "more than 40 % of the Machines in zone zone are unhealthy") {
-		w.Fatalf("the brake is not shown: %+v, %+v", held, w.healthy(names[0]))
-	}
+	w.eventually("the brake is shown", func() (string, bool) {
+		held := meta.FindStatusCondition(w.deployment("outage").Status.Conditions, v1alpha1.ConditionRepairHeld)
+		message := w.healthy(names[0]).Message
+		if held == nil || held.Reason != "GroupUnhealthy" || !strings.Contains(message, "more than 40 % of the Machines of MachineDeployment default/outage are unhealthy") {
+			w.later(time.Second)
+			return fmt.Sprint(held, message), false
+		}
+		return "", true
+	})
+	w.drains(names[0], "long")
 	w.report(corev1.ConditionTrue, names[2:8]...)
-	w.inStep("zone")
-	w.later(time.Second)
-	w.inStep("zone")
-	w.later(4 * time.Minute)
-	if gone := w.leaving(names); gone != nil {
-		w.Fatalf("right after the outage %v are gone", gone)
-	}
-	if held := meta.FindStatusCondition(w.deployment("zone").Status.Conditions, v1alpha1.ConditionRepairHeld); held != nil {
+	w.inStep("outage")
+	w.later(2 * time.Second)
+	w.replaces("outage", names, names[:1])
+	if held := meta.FindStatusCondition(w.deployment("outage").Status.Conditions, v1alpha1.ConditionRepairHeld); held != nil {
 		w.Errorf("the brake is still shown: %+v", held)
 	}
-	w.later(2 * time.Minute)
+	w.inStep("outage")
+	w.later(time.Minute)
 	if gone := w.leaving(names); !slices.Equal(gone, names[:1]) {
-		w.Fatalf("after the outage %v are gone, want %v", gone, names[:1])
+		w.Fatalf("while a Machine is being replaced, %v are gone", gone)
 	}
+	w.drains(names[0], "")
 	w.report(corev1.ConditionTrue, names[1])
 }
 

@@ -77,9 +77,7 @@ func (a actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 }
 
 func (a actor) join(ctx context.Context, m *v1alpha1.Machine) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{
-		v1alpha1.LabelOwnedBy: string(m.UID), corev1.LabelTopologyZone: m.Labels["group"],
-	}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{v1alpha1.LabelOwnedBy: string(m.UID)}}}
 	if err := a.client.Create(ctx, node); err != nil {
 		return client.IgnoreAlreadyExists(err)
 	}
@@ -243,8 +241,7 @@ func (w *world) eventually(what string, see func() (string, bool)) {
 	}
 }
 
-// group creates a MachineDeployment, and waits until the cache shows all its Machines with their Nodes. Its Nodes are in a zone
-// of their own.
+// group creates a MachineDeployment, and waits until the cache shows all its Machines with their Nodes.
 func (w *world) group(name string, size int32) []string {
 	w.Helper()
 	labels := map[string]string{"group": name}
@@ -328,6 +325,22 @@ func (w *world) leaving(names []string) (gone []string) {
 		}
 	}
 	return gone
+}
+
+// replaces expects that the Machines of a group that are being deleted or gone are those in want. A round that meets a Conflict, because a
+// cache was behind, leaves its work to the next round.
+func (w *world) replaces(group string, names, want []string) {
+	w.Helper()
+	gone := w.leaving(names)
+	for range 50 {
+		if slices.Equal(gone, want) {
+			return
+		}
+		w.inStep(group)
+		w.later(time.Second)
+		gone = w.leaving(names)
+	}
+	w.Fatalf("%v are gone, want %v", gone, want)
 }
 
 // deployment returns a MachineDeployment from the API server.

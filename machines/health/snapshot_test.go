@@ -22,8 +22,8 @@ func filled(t *testing.T) (s *stores, d *v1alpha1.MachineDeployment, set *v1alph
 func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 	t.Helper()
 	r, _ := newPasses(t, s)
-	w, _, err := r.snapshot(t.Context())
-	if err != nil {
+	w := &verdict.World{}
+	if err := r.read(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(w.Machines, func(m verdict.Machine) bool { return m.Name == name })
@@ -38,7 +38,7 @@ func TestWhatHealthChecksKnowAboutAMachine(t *testing.T) {
 	t.Run("health checks know the Machine's Node, its deployment and the deployment's size when a deployment owns the Machine's set", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m := seen(t, s, name)
-		if m.Node == nil || m.Node.Name != name || m.Group == nil || m.Group.Name != "group-0" || m.Group.Size != 3 || m.Aside || m.Outdated {
+		if m.Node == nil || m.Node.Name != name || m.Group == nil || m.Group.GetName() != "group-0" || m.Group.Size != 3 || m.Aside || m.Outdated {
 			t.Errorf("got %+v", m)
 		}
 	})

@@ -31,6 +31,16 @@ func (w Writer) Merge(ctx context.Context, object client.Object, fields map[stri
 // ApplyStatus writes the fields of status by server-side apply, and takes over fields that another field manager owns. It returns no
 // error when the object does not exist, and a Conflict when another object has the same name by now.
 func (w Writer) ApplyStatus(ctx context.Context, object client.Object, status any) error {
+	return client.IgnoreNotFound(w.applyStatus(ctx, object, status, map[string]any{"uid": string(object.GetUID())}))
+}
+
+// ApplyStatusOf does the same, and returns a Conflict unless the object still has the resource version that was read. It returns NotFound
+// when the object does not exist.
+func (w Writer) ApplyStatusOf(ctx context.Context, object client.Object, status any) error {
+	return w.applyStatus(ctx, object, status, map[string]any{"uid": string(object.GetUID()), "resourceVersion": object.GetResourceVersion()})
+}
+
+func (w Writer) applyStatus(ctx context.Context, object client.Object, status any, metadata map[string]any) error {
 	kind, err := w.Client.GroupVersionKindFor(object)
 	if err != nil {
 		return fmt.Errorf("looking up the kind: %w", err)
@@ -39,12 +49,10 @@ func (w Writer) ApplyStatus(ctx context.Context, object client.Object, status an
 	if err != nil {
 		return fmt.Errorf("encoding the status: %w", err)
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": object.GetNamespace(), "name": object.GetName(), "uid": string(object.GetUID())},
-		"status":   fields,
-	}}
+	metadata["namespace"], metadata["name"] = object.GetNamespace(), object.GetName()
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "status": fields}}
 	u.SetGroupVersionKind(kind)
-	return client.IgnoreNotFound(w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), w.FieldManager, client.ForceOwnership))
+	return w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), w.FieldManager, client.ForceOwnership)
 }
 
 // Metadata returns the metadata of a merge patch that the API server refuses with a Conflict unless the object still has the UID and

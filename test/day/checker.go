@@ -32,6 +32,10 @@ type checker struct {
 	// excused holds the names of the Machines that the test itself deletes. The entry "end" allows every deletion and every size,
 	// because the test then deletes all pools.
 	excused map[string]bool
+	// late holds the Machines of a zone whose outage has ended, and whose kubelets come back one after the other. Once most of them are
+	// back, drover may replace the others, one at a time: lateAt is when the last one was deleted.
+	late   map[string]bool
+	lateAt time.Time
 	// patience is how long a pod may be pending now. slowest is the longest wait of a pod in calm hours.
 	patience, slowest time.Duration
 	// healed and rolled are the numbers of Machines that were replaced because they were unhealthy or by a rollout. left is the
@@ -46,6 +50,9 @@ type checker struct {
 	decreased map[string]int
 	rpcs      map[string]int
 }
+
+// bootTime is less than the time that a server needs to become a Node.
+const bootTime = 30 * time.Second
 
 // usualPatience is how long a pod may wait for a Node in calm hours: a loop of the autoscaler, and the boot and start of a
 // server.
@@ -122,6 +129,9 @@ func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	case j.broken[m.Name]:
 		j.healed++
 		return "its server is broken"
+	case j.late[m.Name] && time.Since(j.lateAt) > bootTime:
+		j.lateAt = time.Now()
+		return "its kubelet came back late after the outage of its zone"
 	case j.names(m.Name, id, group+"/machine/"+m.Name):
 		return "the autoscaler has named it"
 	case m.Spec.Versions.Kubelet != j.w.kubeletOf(m.Labels[labelPool]):

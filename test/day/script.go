@@ -228,7 +228,7 @@ func (w *World) droverKilled() {
 }
 
 // zoneOut makes all kubelets of the zone with the most servers stop reporting for 40 minutes. drover must not replace a
-// Machine because of that.
+// Machine while the zone is out, and no more than one at a time while the kubelets come back one after the other.
 func (w *World) zoneOut() {
 	zone := ""
 	var in []*guest
@@ -240,14 +240,17 @@ func (w *World) zoneOut() {
 	w.log("%s with %d Nodes", zone, len(in))
 	back := time.Now().Add(40 * time.Minute)
 	w.setZone(zone, true)
+	late := map[string]bool{}
 	for i, g := range in {
-		// The kubelets come back one after the other.
+		late[g.server.Name] = true
 		g.silentUntil = back.Add(time.Duration(i) * 30 * time.Second)
 	}
 	w.patiently(func() {
 		w.until(w.time() + 40*time.Minute)
+		w.checker.late = late
 		w.setZone(zone, false)
 		w.until(w.time() + 20*time.Minute)
+		w.checker.late = nil
 	})
 }
 

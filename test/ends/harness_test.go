@@ -154,7 +154,7 @@ func (w *world) drover() manager.Manager {
 		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
 	w.must(mgr.Add(&bootstrap.Collector{Source: source, Clock: now}))
-	unhealthy, err := health.New(health.Options{Control: mgr, Target: mgr, Clock: now, Provider: os, Registry: w.registry, Settings: verdict.Settings{
+	unhealthy, err := health.New(health.Options{Control: mgr, Target: mgr, Clock: now, Registry: w.registry, Settings: verdict.Settings{
 		Timeout: 10 * time.Minute, MaxUnhealthy: 40, Join: 10 * time.Minute,
 	}})
 	w.must(err)

@@ -52,7 +52,7 @@ type world struct {
 // counts holds how often each kind of fault and of drover's reaction happened.
 type counts struct {
 	broken, blips, hosts, zones, outages, leaders, troubles, stripped, late, clones, churned int
-	replaced, failedJoins, collected, marked                                                 int
+	replaced, needless, failedJoins, collected, marked                                       int
 }
 
 // zone is an availability zone. back is the time at which its last outage ends.
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	for i := range groups {
 		name := fmt.Sprintf("group-%d", i)
-		w.groups = append(w.groups, &health.Group{Kind: "MachineDeployment", Namespace: "default", Name: name, UID: types.UID(name)})
+		w.groups = append(w.groups, &health.Group{Object: &metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Kind: "MachineDeployment"})
 		for range machines / groups {
 			w.grow(w.groups[i])
 		}

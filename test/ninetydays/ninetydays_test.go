@@ -100,14 +100,14 @@ func (p *people) allIsWell() {
 func (p *people) enoughHappened() {
 	c := p.counts
 	for n, inNinetyDays := range map[*int]int{
-		&c.replaced: 300, &c.hosts: 10, &c.zones: 5, &c.outages: 20, &c.leaders: 10, &c.troubles: 400, &c.stripped: 150, &c.late: 40,
+		&c.replaced: 300, &c.needless: 10, &c.hosts: 10, &c.zones: 5, &c.outages: 20, &c.leaders: 10, &c.troubles: 400, &c.stripped: 150, &c.late: 40,
 		&c.collected: 400, &c.clones: 1,
 	} {
 		if least := inNinetyDays * *days / ninety; *n < max(1, least) {
 			p.Errorf("too little happened: %+v", c)
 		}
 	}
-	if p.repair.held["ZoneUnhealthy"] == 0 {
-		p.Errorf("the zone brake never stopped a replacement: %v", p.repair.held)
+	if p.repair.held["GroupUnhealthy"] == 0 {
+		p.Errorf("the brake for a group never stopped a replacement: %v", p.repair.held)
 	}
 }

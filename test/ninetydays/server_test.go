@@ -49,7 +49,7 @@ func serverKey(name string) cloud.ServerID { return cloud.ServerID("server-" + n
 // create creates a Machine of a group, on a random host. Every third group is in one zone, and the others are in all zones.
 func (w *world) create(g *health.Group) *server {
 	w.number++
-	name := fmt.Sprintf("%s-%d", g.Name, w.number)
+	name := fmt.Sprintf("%s-%d", g.GetName(), w.number)
 	at := w.random.IntN(len(w.zones))
 	if place := slices.Index(w.groups, g); place%3 == 0 {
 		at = place / 3 % len(w.zones)
@@ -57,7 +57,7 @@ func (w *world) create(g *health.Group) *server {
 	zone := w.zones[at]
 	s := &server{number: w.number, name: name, uid: types.UID("uid-" + name), group: g, zone: zone, host: fmt.Sprintf("%s%d", zone.name, w.random.IntN(hostsOfAZone)), created: w.now}
 	s.machine = &v1alpha1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: s.uid, Labels: map[string]string{"host": s.host}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: s.uid},
 		Status: v1alpha1.MachineStatus{Conditions: []v1alpha1.MachineCondition{
 			{Type: v1alpha1.ConditionServerReady, Status: corev1.ConditionTrue, Reason: "ServerActive"},
 		}},
@@ -97,7 +97,7 @@ func (w *world) join(s *server) {
 func (w *world) register(s *server) {
 	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: s.name, UID: "node-" + s.uid, CreationTimestamp: metav1.NewTime(w.now),
-		Labels: map[string]string{v1alpha1.LabelOwnedBy: string(s.uid), v1alpha1.LabelPhysicalHost: s.host, corev1.LabelTopologyZone: s.zone.name},
+		Labels: map[string]string{v1alpha1.LabelOwnedBy: string(s.uid)},
 	}}
 	s.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
 	m := s.machine.DeepCopy()

@@ -168,8 +168,7 @@ type HealthReplacement struct {
 	UID types.UID `json:"uid"`
 	// Started is when drover began to replace the Machine. drover writes the record before it deletes the Machine.
 	Started metav1.Time `json:"started"`
-	// Host is the failed physical host that is the reason for the replacement; empty when other Machines on the host are healthy.
-	// Replacements with the same Host count as one towards the limit of simultaneous replacements.
+	// Host is the failed physical host that was the reason for the replacement. Release 0.1 writes it. Later releases do not read it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`

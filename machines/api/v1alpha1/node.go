@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // controlPlaneRoles are the keys of the labels and taints of control plane Nodes. Kubernetes used the second key before 1.24.
@@ -61,6 +62,23 @@ func (m *Machine) Condition(name string) *MachineCondition {
 		}
 	}
 	return &MachineCondition{}
+}
+
+// SetCondition sets the Machine's condition of the type of next. Its transition time becomes now if its status changes, and stays otherwise.
+// Afterwards the Machine has one condition of the type: the others, which machine-controller appended, are removed.
+func (m *Machine) SetCondition(next MachineCondition, now metav1.Time) {
+	list := &m.Status.Conditions
+	typed := func(c MachineCondition) bool { return c.Type == next.Type }
+	i := slices.IndexFunc(*list, typed)
+	if i < 0 {
+		i, *list = len(*list), append(*list, MachineCondition{Type: next.Type})
+	}
+	have := &(*list)[i]
+	if have.Status != next.Status || have.LastTransitionTime == nil {
+		have.LastTransitionTime = &now
+	}
+	have.Status, have.Reason, have.Message = next.Status, next.Reason, next.Message
+	*list = append((*list)[:i+1], slices.DeleteFunc((*list)[i+1:], typed)...)
 }
 
 // NodeOwner returns the UID of the Machine that a Node belongs to, according to the Node's labels and annotations; empty when they name

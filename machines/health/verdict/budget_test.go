@@ -21,7 +21,7 @@ func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 		s.silent(long, "a-1")
 		p := Judge(s.World)
 		check(t, "record", recordOf(p, g), "a-1")
-		check(t, "UID", p.Groups[0].Replacements[0].UID, s.machine("a-1").UID)
+		check(t, "UID", record(p, g)[0].UID, s.machine("a-1").UID)
 	})
 	t.Run("keeps the record of a replacement while the Machine is being deleted and until the successor is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
@@ -40,6 +40,16 @@ func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 		p := Judge(s.World)
 		check(t, "replaced", replaced(p), "a-2")
 		check(t, "record", recordOf(p, g), "gone a-2")
+		check(t, "replacements that have not ended", p.Replacing, 1)
+	})
+	t.Run("records a Machine once whose deletion was refused for the time of a replacement and is tried again (MCM-46)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.began(g, 13*time.Minute, "a-1")
+		s.silent(long, "a-1")
+		entries := record(Judge(s.World), g)
+		check(t, "entries", len(entries), 1)
+		check(t, "began", entries[0].Started.Time, noon)
 	})
 	t.Run("removes the record of a replacement after an hour, together with the next replacement and not by a write of its own (F-142)", func(t *testing.T) {
 		s := newScene()
@@ -71,8 +81,8 @@ func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 		s.silent(long, "a-2")
 		p := Judge(s.World)
 		check(t, "replaced", replaced(p), "a-2")
-		check(t, "entries", len(p.Groups[0].Replacements), v1alpha1.MaxHealthReplacements)
-		check(t, "first", p.Groups[0].Replacements[0].Name, "gone-1")
+		check(t, "entries", len(record(p, g)), v1alpha1.MaxHealthReplacements)
+		check(t, "first", record(Judge(s.World), g)[0].Name, "gone-1")
 	})
 	t.Run("keeps the record of a replacement during a rollout with surge until the successor is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
@@ -112,13 +122,13 @@ func TestTheHealthControllerRecordsReplacements(t *testing.T) {
 	})
 	t.Run("starts no more replacements of a group at once than the group's status can record", func(t *testing.T) {
 		s := newScene()
-		g := s.group("a", 1000, "x")
+		g := s.group("a", 1000)
 		s.Settings.MaxReplacing = intstr.FromString("100%")
 		for i := range 300 {
 			s.silent(long, fmt.Sprintf("a-%d", i))
 		}
 		p := Judge(s.World)
-		check(t, "replaced", len(p.Replace), v1alpha1.MaxHealthReplacements)
+		check(t, "replaced", len(p.Groups[0].Replace), v1alpha1.MaxHealthReplacements)
 		check(t, "verdicts", len(p.Verdicts), 300)
 		check(t, "held", heldOf(p, g), "")
 	})
@@ -157,7 +167,8 @@ func TestReplacementsThatDoNotHelpBecomeRarer(t *testing.T) {
 			s.Now = due
 			p := Judge(s.World)
 			check(t, "replaced", replaced(p), "a-1")
-			check(t, "recorded attempt", p.Groups[0].Replacements[len(p.Groups[0].Replacements)-1].Attempt, tt.attempt)
+			entries := record(p, s.Groups[0])
+			check(t, "recorded attempt", entries[len(entries)-1].Attempt, tt.attempt)
 		})
 	}
 	t.Run("the condition of a Machine that waits longer says so, and what to do (F-142)", func(t *testing.T) {
@@ -186,20 +197,21 @@ func TestReplacementsThatDoNotHelpBecomeRarer(t *testing.T) {
 		for s.Now = noon; s.Now.Before(noon.Add(24 * time.Hour)); s.Now = s.Now.Add(time.Minute) {
 			for i := range s.Machines {
 				// The pods of two nodes are full of data ten minutes after their start; the brake for shares allows two of five.
-				if m := &s.Machines[i]; i < 2 && m.Noticed.IsZero() && s.Now.Sub(m.CreationTimestamp.Time) >= 10*time.Minute {
+				if m := &s.Machines[i]; i < 2 && len(m.Node.Status.Conditions) == 1 && s.Now.Sub(m.CreationTimestamp.Time) >= 10*time.Minute {
 					m.Node.Status.Conditions = append(m.Node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.Now)})
-					m.Noticed = s.Now
 				}
 			}
 			p := Judge(s.World)
+			s.Seen = p.Seen
 			for _, gp := range p.Groups {
+				for _, v := range gp.Replace {
+					gp.Record(v, s.Now)
+					count++
+					i := slices.IndexFunc(s.Machines, func(m Machine) bool { return m.Name == v.Machine.Name })
+					s.Machines[i] = newMachine(fmt.Sprintf("a-new-%d", count))
+					s.Machines[i].Group, s.Machines[i].CreationTimestamp = g, metav1.NewTime(s.Now.Add(time.Second))
+				}
 				g.Replacements = gp.Replacements
-			}
-			for _, v := range p.Replace {
-				count++
-				i := slices.IndexFunc(s.Machines, func(m Machine) bool { return m.Name == v.Machine.Name })
-				s.Machines[i] = newMachine(fmt.Sprintf("a-new-%d", count))
-				s.Machines[i].Group, s.Machines[i].CreationTimestamp = g, metav1.NewTime(s.Now.Add(time.Second))
 			}
 		}
 		t.Logf("%d replacements in a day", count)

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,12 @@ const (
 const (
 	serverWontStart = "ServerWontStart"
 	serverBusy      = "ServerBusy"
-	serverGone      = "ServerGone"
 	nodeMissing     = "NodeMissing"
 )
 
 // serverLives are the reasons that show, while the status of condition ServerReady is not True, that the server exists
 // nevertheless.
-var serverLives = map[string]bool{"ServerNotActive": true, "ServerError": true, serverWontStart: true}
+var serverLives = []string{"ServerNotActive", "ServerError", serverWontStart}
 
 // Finding is the diagnosis of one Machine and its Node, without regard to other Machines.
 type Finding struct {
@@ -42,7 +42,7 @@ type Finding struct {
 	// starting, being deleted, or exempt from repair.
 	Counted bool
 	// Unhealthy reports whether the Machine has a problem. Reason names the problem, Trouble describes it, and Since is when
-	// it began.
+	// it began, or will begin for a Machine whose Node is starting.
 	Unhealthy bool
 	Reason    string
 	Trouble   string
@@ -50,12 +50,9 @@ type Finding struct {
 	// Asked reports whether an annotation requests the replacement of the Machine.
 	Asked bool
 
-	// started reports whether the first start was complete. absent reports whether the Node is missing although the server is
-	// not gone; it is false for a Machine that is exempt from repair. atOnce reports whether the Machine may be replaced without
-	// waiting for its timeout.
-	started, absent, atOnce bool
-	// startsUntil is when a Machine whose Node is starting becomes unhealthy; zero for other Machines.
-	startsUntil time.Time
+	// started reports whether the first start was complete, and starting whether the Node has registered and it was not.
+	// atOnce reports whether the Machine may be replaced without waiting for its timeout.
+	started, starting, atOnce bool
 }
 
 // look returns the diagnosis of a Machine. A Machine counts neither as healthy nor as unhealthy while its Node is starting and the
@@ -65,31 +62,33 @@ func (w *World) look(m *Machine) Finding {
 		return Finding{}
 	}
 	f := w.diagnose(m)
-	skipped := optedOut(m)
-	f.Counted, f.absent = f.Counted && !skipped, f.absent && !skipped
-	f.Asked = asked(m.Machine) && !skipped
+	if optedOut(m) {
+		f.Counted = false
+		return f
+	}
+	_, capi := m.Annotations[v1alpha1.AnnotationReplaceCAPI]
+	f.Asked = capi || strings.EqualFold(m.Annotations[v1alpha1.AnnotationReplace], "true")
 	return f
 }
 
 // diagnose returns the diagnosis of a Machine from its conditions and its Node. It ignores annotations.
 func (w *World) diagnose(m *Machine) Finding {
-	ref, server := m.Status.NodeRef, m.Condition(v1alpha1.ConditionServerReady)
 	f := Finding{started: hasStarted(m.Machine)}
-	f.absent = f.started && m.Node == nil && server.Reason != serverGone
+	f.starting = m.Status.NodeRef != nil && !f.started
+	server := m.Condition(v1alpha1.ConditionServerReady)
 	switch {
-	case server.Reason == serverBusy:
+	case server.Reason == serverBusy || !f.started && !f.starting:
 		return f
-	case !f.started:
-		w.diagnoseStart(m, server, &f)
-		return f
-	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse && !isReady(m.Node):
+	case f.started && wontStart(m):
 		f.atOnce = true
 		f.add(reasonServer, "its server does not start", w.since(m, server.LastTransitionTime))
+	case m.Node == nil && !isMissing(m) || m.Node != nil && isOthers(m):
+		return f
+	case f.starting:
+		w.diagnoseStart(m, &f)
+		return f
 	case m.Node == nil:
-		w.diagnoseMissing(m, server, &f)
-		return f
-	case ref.UID != "" && ref.UID != m.Node.UID || ofAnother(m):
-		return f
+		f.add(reasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, m.Condition(v1alpha1.ConditionReady).LastTransitionTime))
 	default:
 		w.diagnoseNode(m, &f)
 	}
@@ -97,68 +96,50 @@ func (w *World) diagnose(m *Machine) Finding {
 	return f
 }
 
-// diagnoseMissing diagnoses a Machine whose Node is missing. The Machine is unhealthy if its server exists and the Machine
-// controller has not found the Node by a live read either.
-func (w *World) diagnoseMissing(m *Machine, server *v1alpha1.MachineCondition, f *Finding) {
-	ready := m.Condition(v1alpha1.ConditionReady)
-	if !isMissing(ready, server) {
-		return
-	}
-	f.Counted = true
-	f.add(reasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
+// wontStart reports whether the Machine's server does not start, and its Node is not Ready either.
+func wontStart(m *Machine) bool {
+	server := m.Condition(v1alpha1.ConditionServerReady)
+	return server.Reason == serverWontStart && server.Status == corev1.ConditionFalse && (m.Node == nil || v1alpha1.NodeReady(m.Node).Status != corev1.ConditionTrue)
 }
 
-// isMissing reports whether the conditions Ready and ServerReady show that a Node is missing although its server exists.
-func isMissing(ready, server *v1alpha1.MachineCondition) bool {
-	return ready.Reason == nodeMissing && (server.Status == corev1.ConditionTrue || serverLives[server.Reason])
+// isMissing reports whether the Machine controller has found by a live read that a Machine has no Node, although its server exists.
+func isMissing(m *Machine) bool {
+	server := m.Condition(v1alpha1.ConditionServerReady)
+	return m.Condition(v1alpha1.ConditionReady).Reason == nodeMissing && (server.Status == corev1.ConditionTrue || slices.Contains(serverLives, server.Reason))
+}
+
+// isOthers reports whether the Machine's Node is a later Node with the same name, or one whose owner is another Machine.
+func isOthers(m *Machine) bool {
+	owner := v1alpha1.NodeOwner(m.Node.Labels, m.Node.Annotations)
+	return m.Status.NodeRef.UID != "" && m.Status.NodeRef.UID != m.Node.UID || owner != "" && owner != string(m.UID)
 }
 
 // diagnoseStart diagnoses a Machine whose Node has registered, for the first time or again, and has not completed its first
 // start. It is unhealthy when the start timeout has ended: no other part of drover looks after it.
-func (w *World) diagnoseStart(m *Machine, server *v1alpha1.MachineCondition, f *Finding) {
-	if m.Starting.IsZero() || w.Settings.StartTimeout <= 0 {
-		return
-	}
-	began := m.Starting
-	if began.Before(w.Began) {
-		began = w.Began
-	}
-	f.startsUntil = began.Add(w.Settings.StartTimeout)
-	switch ref := m.Status.NodeRef; {
-	case f.startsUntil.After(w.Now):
-		return
-	case m.Node == nil && !isMissing(m.Condition(v1alpha1.ConditionReady), server):
-		return
-	case m.Node != nil && (ref.UID != "" && ref.UID != m.Node.UID || ofAnother(m)):
+func (w *World) diagnoseStart(m *Machine, f *Finding) {
+	f.Since = w.seen(m, true).Add(w.Settings.StartTimeout)
+	if w.Settings.StartTimeout <= 0 || f.Since.After(w.Now) {
 		return
 	}
 	f.Counted, f.atOnce = true, true
-	f.add(reasonNotStarted, fmt.Sprintf("its Node %s has not completed its first start within %v (condition Ready of the Machine names what is missing)", m.Status.NodeRef.Name, w.Settings.StartTimeout), f.startsUntil)
-}
-
-// IsStarting reports whether the Machine's Node has registered and has not completed its first start.
-func IsStarting(m *v1alpha1.Machine) bool {
-	return m.Status.NodeRef != nil && m.DeletionTimestamp == nil && !hasStarted(m)
+	f.add(reasonNotStarted, fmt.Sprintf("its Node %s has not completed its first start within %v (condition Ready of the Machine names what is missing)", m.Status.NodeRef.Name, w.Settings.StartTimeout), f.Since)
 }
 
 // diagnoseNode checks the conditions of the Node. A condition with status Unknown counts as unhealthy. An absent condition
 // does not, except Ready.
 func (w *World) diagnoseNode(m *Machine, f *Finding) {
-	reported := false
+	switch ready := v1alpha1.NodeReady(m.Node); ready.Status {
+	case corev1.ConditionTrue:
+	case "":
+		f.add(reasonNodeNotReady, "its Node reports no condition Ready", w.since(m, nil))
+	default:
+		f.add(reasonNodeNotReady, describe(&ready), w.since(m, &ready.LastTransitionTime))
+	}
 	for i := range m.Node.Status.Conditions {
 		c := &m.Node.Status.Conditions[i]
-		switch {
-		case c.Type == corev1.NodeReady:
-			reported = true
-			if c.Status != corev1.ConditionTrue {
-				f.add(reasonNodeNotReady, describe(c), w.since(m, &c.LastTransitionTime))
-			}
-		case c.Status != corev1.ConditionFalse && w.Settings.watches(c.Type):
+		if c.Type != corev1.NodeReady && c.Status != corev1.ConditionFalse && slices.Contains(w.Settings.Conditions, c.Type) {
 			f.add(reasonNodeBad, describe(c), w.since(m, &c.LastTransitionTime))
 		}
-	}
-	if !reported {
-		f.add(reasonNodeNotReady, "its Node reports no condition Ready", w.since(m, nil))
 	}
 	if f.Unhealthy {
 		f.Trouble = "Node " + m.Node.Name + ": " + f.Trouble
@@ -192,16 +173,12 @@ func describe(c *corev1.NodeCondition) string {
 	return text
 }
 
-// since returns the time from which a problem counts: the transition of the condition, but no earlier than when this process
-// first saw that the Machine is unhealthy, and no earlier than when the snapshots became trustworthy. A transition in the
-// future is ignored.
-func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
-	at := m.Noticed
-	if at.IsZero() {
+// seen returns since when this process has seen that the Machine is starting, or otherwise that it is unhealthy, but no time
+// before the snapshots became trustworthy.
+func (w *World) seen(m *Machine, starting bool) time.Time {
+	at, ok := w.Seen[sighting{m.UID, starting}]
+	if !ok {
 		at = w.Now
-	}
-	if transition != nil && transition.After(at) && !transition.After(w.Now) {
-		at = transition.Time
 	}
 	if at.Before(w.Began) {
 		at = w.Began
@@ -209,40 +186,22 @@ func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
 	return at
 }
 
-func (s *Settings) watches(name corev1.NodeConditionType) bool {
-	for _, c := range s.Conditions {
-		if c == name {
-			return true
-		}
+// since returns the time from which a problem counts: the transition of the condition, but no earlier than when this process
+// first saw that the Machine is unhealthy. A transition in the future is ignored.
+func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
+	at := w.seen(m, false)
+	if transition != nil && transition.After(at) && !transition.After(w.Now) {
+		return transition.Time
 	}
-	return false
+	return at
 }
 
 // hasStarted reports whether the Machine has a Node and its first start was completed.
 func hasStarted(m *v1alpha1.Machine) bool {
-	if m.Status.NodeRef == nil {
-		return false
-	}
 	marks := m.Status.NodeMarks
-	return marks != nil && marks.Started || ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning
-}
-
-// ofAnother reports whether the Machine's Node names another Machine as its owner.
-func ofAnother(m *Machine) bool {
-	owner := v1alpha1.NodeOwner(m.Node.Labels, m.Node.Annotations)
-	return owner != "" && owner != string(m.UID)
-}
-
-// isReady reports whether the Node exists and is Ready.
-func isReady(n *corev1.Node) bool {
-	return n != nil && v1alpha1.NodeReady(n).Status == corev1.ConditionTrue
+	return m.Status.NodeRef != nil && (marks != nil && marks.Started || ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning)
 }
 
 func optedOut(m *Machine) bool {
-	return v1alpha1.SkipsHealth(m.Annotations) || m.Group != nil && v1alpha1.SkipsHealth(m.Group.Annotations)
-}
-
-func asked(m *v1alpha1.Machine) bool {
-	_, capi := m.Annotations[v1alpha1.AnnotationReplaceCAPI]
-	return capi || strings.EqualFold(m.Annotations[v1alpha1.AnnotationReplace], "true")
+	return v1alpha1.SkipsHealth(m.Annotations) || m.Group != nil && v1alpha1.SkipsHealth(m.Group.GetAnnotations())
 }

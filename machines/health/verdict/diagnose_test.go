@@ -11,12 +11,26 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
-	const none, well = "does not count", "well"
-	missing := func(m *Machine) {
-		m.Node = nil
-		setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, nodeMissing, time.Hour)
+const none, well = "does not count", "well"
+
+// healthOf returns the reason why a Machine is unhealthy, or one of the constants.
+func healthOf(s *scene, m *Machine) string {
+	switch f := s.look(m); {
+	case f.Unhealthy:
+		return f.Reason
+	case f.Counted:
+		return well
 	}
+	return none
+}
+
+// missing removes the Machine's Node, as the Machine controller has found out.
+func missing(m *Machine) {
+	m.Node = nil
+	setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, nodeMissing, time.Hour)
+}
+
+func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Machine)
@@ -31,9 +45,8 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 		{"a Node is healthy when all conditions of --health-node-conditions are False (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
 		{"a Node is healthy when only a condition that --health-node-conditions does not name is True (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
 		{"a Machine with two problems shows the older problem as the reason (MCM-44)", func(m *Machine) {
-			m.Noticed = noon.Add(-2 * time.Hour)
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Minute)
-			setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour)
+			setNode(m, "KernelDeadlock", corev1.ConditionTrue, 59*time.Minute)
 		}, reasonNodeBad},
 		{"a Machine is unhealthy when its Node is missing and its server exists (MCM-45, MCM-69)", missing, reasonNodeMissing},
 		{"a Machine is unhealthy when its Node is missing and its server is stopped (MCM-69)", func(m *Machine) {
@@ -64,22 +77,6 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a Machine is neither healthy nor unhealthy while its Node has been starting for less than --start-timeout (F-71)", func(m *Machine) {
-			m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-29*time.Minute)
-		}, none},
-		{"a Machine is unhealthy when its Node has been starting for as long as --start-timeout (F-71)", func(m *Machine) {
-			m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-30*time.Minute)
-		}, reasonNotStarted},
-		{"a Machine is unhealthy when its Node has registered again and does not become Ready within --start-timeout (F-141)", func(m *Machine) {
-			m.Status.Phase, m.Status.NodeMarks, m.Starting = ptr.To(v1alpha1.PhaseJoined), &v1alpha1.NodeMarks{Started: false}, noon.Add(-time.Hour)
-		}, reasonNotStarted},
-		{"a Machine is unhealthy when its Node was deleted while it was starting, longer than --start-timeout ago (F-141)", func(m *Machine) {
-			m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-time.Hour)
-			missing(m)
-		}, reasonNotStarted},
-		{"a Machine whose starting Node is missing in the cache is neither healthy nor unhealthy before a live read (F-141)", func(m *Machine) {
-			m.Status.Phase, m.Starting, m.Node = ptr.To(v1alpha1.PhaseJoined), noon.Add(-time.Hour), nil
-		}, none},
 		{"a Machine with a healthy Node is healthy in any phase once the first start of its Node is recorded as complete", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
@@ -93,19 +90,64 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			s := newScene()
 			s.group("a", 1)
 			m := s.machine("a-0")
-			m.Noticed = noon.Add(-time.Hour)
+			s.Seen[sighting{m.UID, false}] = noon.Add(-time.Hour)
 			tt.change(m)
-			f := s.look(m)
-			got := none
-			switch {
-			case f.Unhealthy:
-				got = f.Reason
-			case f.Counted:
-				got = well
-			}
-			check(t, "it", got, tt.want)
+			check(t, "it", healthOf(s, m), tt.want)
 		})
 	}
+}
+
+func TestHowLongANodeMayTakeForItsFirstStart(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// since is for how long drover has seen the Node starting.
+		since  time.Duration
+		change func(*Machine)
+		want   string
+	}{
+		{"a Machine is neither healthy nor unhealthy while its Node has been starting for less than --start-timeout (F-71)", 29 * time.Minute, func(*Machine) {}, none},
+		{"a Machine is unhealthy when its Node has been starting for as long as --start-timeout (F-71)", 30 * time.Minute, func(*Machine) {}, reasonNotStarted},
+		{"a Machine is unhealthy when its Node has registered again and does not become Ready within --start-timeout (F-141)", time.Hour, func(m *Machine) {
+			m.Status.NodeMarks = &v1alpha1.NodeMarks{Started: false}
+		}, reasonNotStarted},
+		{"a Machine is unhealthy when its Node was deleted while it was starting, longer than --start-timeout ago (F-141)", time.Hour, missing, reasonNotStarted},
+		{"a Machine whose starting Node is missing in the cache is neither healthy nor unhealthy before a live read (F-141)", time.Hour, func(m *Machine) { m.Node = nil }, none},
+		{"a Machine whose starting Node belongs to another Machine is neither healthy nor unhealthy", time.Hour, func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
+		{"a Machine is neither healthy nor unhealthy while its server is being moved or rescued in its Node's first start", time.Hour, func(m *Machine) {
+			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverBusy, time.Hour)
+		}, none},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScene()
+			s.group("a", 1)
+			s.starting(tt.since, "a-0")
+			m := s.machine("a-0")
+			tt.change(m)
+			check(t, "it", healthOf(s, m), tt.want)
+		})
+	}
+	t.Run("without a --start-timeout a Node may take any time (F-71)", func(t *testing.T) {
+		s := newScene()
+		s.Settings.StartTimeout = 0
+		s.group("a", 1)
+		s.starting(1000*time.Hour, "a-0")
+		check(t, "it", healthOf(s, s.machine("a-0")), none)
+		check(t, "next look", Judge(s.World).NextLook, time.Time{})
+	})
+	t.Run("the time begins when drover first sees the Node starting, and ends with the start (F-71, F-141)", func(t *testing.T) {
+		s := newScene()
+		s.group("a", 20)
+		s.starting(0, "a-1")
+		s.Seen = Seen{}
+		p := Judge(s.World)
+		check(t, "next look", p.NextLook, noon.Add(30*time.Minute))
+		s.Now, s.Seen = noon.Add(29*time.Minute), p.Seen
+		m := s.machine("a-1")
+		m.Status.Phase = ptr.To(v1alpha1.PhaseRunning)
+		s.Seen = Judge(s.World).Seen
+		s.Now = noon.Add(30 * time.Minute)
+		check(t, "since when a later problem counts", s.look(m).Since, noon.Add(29*time.Minute))
+	})
 }
 
 func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
@@ -128,7 +170,7 @@ func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
 			m := s.machine("a-0")
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, tt.transition)
 			if tt.noticed > 0 {
-				m.Noticed = noon.Add(-tt.noticed)
+				s.noticed(m, tt.noticed)
 			}
 			check(t, "since", s.look(m).Since, noon.Add(-tt.want))
 		})

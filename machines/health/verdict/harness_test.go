@@ -29,20 +29,18 @@ func newScene() *scene {
 	w := &World{Now: noon, Began: noon.Add(-24 * time.Hour), Settings: Settings{
 		Timeout: 10 * time.Minute, StartTimeout: 30 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute,
 		Conditions: []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem"},
-	}, Host: func(m *v1alpha1.Machine) string { return m.Labels["host"] }}
+	}, Seen: Seen{}}
 	return &scene{w}
 }
 
-// group adds a MachineDeployment with healthy Machines name-0, name-1 and so on. The Machines are in the given zones in turn.
-func (s *scene) group(name string, size int, zones ...string) *Group {
-	g := &Group{Kind: "MachineDeployment", Namespace: "default", Name: name, UID: types.UID("group-" + name), Annotations: map[string]string{}, Size: size}
+// group adds a MachineDeployment with healthy Machines name-0, name-1 and so on.
+func (s *scene) group(name string, size int) *Group {
+	meta := &metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("group-" + name), Annotations: map[string]string{}}
+	g := &Group{Object: meta, Kind: "MachineDeployment", Size: size}
 	s.Groups = append(s.Groups, g)
 	for i := range size {
 		m := newMachine(fmt.Sprintf("%s-%d", name, i))
 		m.Group = g
-		if len(zones) > 0 {
-			m.Node.Labels[corev1.LabelTopologyZone] = zones[i%len(zones)]
-		}
 		s.Machines = append(s.Machines, m)
 	}
 	return g
@@ -85,24 +83,24 @@ func (s *scene) change(with func(*Machine), names ...string) {
 func (s *scene) silent(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
-		m.Noticed = noon.Add(-age)
+		s.noticed(m, age)
 	}, names...)
 }
 
 // starting makes Machines Machines whose Node has registered the given time before noon, and has not become Ready.
 func (s *scene) starting(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
-		m.Status.Phase, m.Starting = ptr.To(v1alpha1.PhaseJoined), noon.Add(-age)
+		m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
+		s.noticed(m, age)
 		setNode(m, corev1.NodeReady, corev1.ConditionFalse, age)
 	}, names...)
 }
 
-// on places Machines on a physical host.
-func (s *scene) on(host string, names ...string) {
-	s.change(func(m *Machine) {
-		m.Labels["host"] = host
-		m.Node.Labels[v1alpha1.LabelPhysicalHost] = host
-	}, names...)
+// noticed makes drover have seen for the given time up to noon that a Machine is unhealthy or starting.
+func (s *scene) noticed(m *Machine, age time.Duration) {
+	for _, starting := range []bool{false, true} {
+		s.Seen[sighting{m.UID, starting}] = noon.Add(-age)
+	}
 }
 
 // setNode sets a condition of the Machine's Node.
@@ -128,7 +126,8 @@ func setMachine(m *Machine, name string, status corev1.ConditionStatus, reason s
 // gone removes the Nodes of Machines, and sets the Machines' conditions as the Machine controller does for a missing Node.
 func (s *scene) gone(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
-		m.Node, m.Noticed = nil, noon.Add(-age)
+		m.Node = nil
+		s.noticed(m, age)
 		setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, nodeMissing, age)
 	}, names...)
 }
@@ -145,11 +144,13 @@ func (s *scene) remove(names ...string) {
 	s.Machines = slices.DeleteFunc(s.Machines, func(m Machine) bool { return slices.Contains(names, m.Name) })
 }
 
-// replaced returns the names of the Machines to replace, in order.
+// replaced returns the names of the Machines to replace, in order within each group.
 func replaced(p Plan) string {
 	var names []string
-	for _, v := range p.Replace {
-		names = append(names, v.Machine.Name)
+	for _, gp := range p.Groups {
+		for _, v := range gp.Replace {
+			names = append(names, v.Machine.Name)
+		}
 	}
 	return strings.Join(names, " ")
 }
@@ -165,24 +166,35 @@ func verdictOf(p Plan, name string) Verdict {
 }
 
 // heldOf returns why the plan replaces no Machine of a group; empty when nothing prevents replacements.
-func heldOf(p Plan, g *Group) Brake {
+func heldOf(p Plan, g *Group) string {
 	for _, gp := range p.Groups {
-		if gp.Group == g {
-			return gp.Held
+		if gp.Group == g && gp.Held != nil {
+			return gp.Held.Reason
 		}
 	}
 	return ""
 }
 
+// record carries a plan out as far as the record of a group is concerned, and returns the new record.
+func record(p Plan, g *Group) []v1alpha1.HealthReplacement {
+	for i := range p.Groups {
+		gp := p.Groups[i]
+		if gp.Group != g {
+			continue
+		}
+		for _, v := range gp.Replace {
+			gp.Record(v, noon)
+		}
+		return gp.Replacements
+	}
+	return nil
+}
+
 // recordOf returns the names of the Machines in the new record of a group's replacements.
 func recordOf(p Plan, g *Group) string {
 	var names []string
-	for _, gp := range p.Groups {
-		if gp.Group == g {
-			for _, e := range gp.Replacements {
-				names = append(names, e.Name)
-			}
-		}
+	for _, e := range record(p, g) {
+		names = append(names, e.Name)
 	}
 	return strings.Join(names, " ")
 }

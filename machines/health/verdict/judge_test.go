@@ -69,19 +69,15 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-*")
 		}, "a-0", "a-1=OthersBeingReplaced"},
 		{"replaces no Machine when more than the permitted share of a group is unhealthy (MCM-48)", func(s *scene) {
-			s.group("a", 5, "x")
-			s.group("b", 20, "x")
+			s.group("a", 5)
+			s.group("b", 20)
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy a-1=GroupUnhealthy a-2=GroupUnhealthy"},
 		{"replaces one Machine when the unhealthy share of its group is exactly the permitted share (MCM-48)", func(s *scene) {
-			s.group("a", 5, "x")
-			s.group("b", 20, "x")
+			s.group("a", 5)
+			s.group("b", 20)
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces no Machine in a zone in which too many Machines are unhealthy, and replaces Machines in other zones (MCM-48)", func(s *scene) {
-			s.group("a", 20, "x", "y", "z", "z")
-			s.silent(long, "a-0", "a-4", "a-8", "a-1") // 3 of 5 in zone x and 1 of 5 in zone y
-		}, "a-1", "a-0=ZoneUnhealthy a-4=ZoneUnhealthy a-8=ZoneUnhealthy"},
 		{"replaces no Machine when more than the permitted share of the cluster is unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 4)
 			s.group("b", 4)
@@ -89,21 +85,11 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-0", "b-0", "c-0", "c-1", "a-1")
 		}, "", "a-0=ClusterUnhealthy b-0=ClusterUnhealthy c-0=ClusterUnhealthy"},
 		{"replaces no Machine when too many of a group are unhealthy, even if most have not reached the timeout yet (MCM-48)", func(s *scene) {
-			s.group("a", 5, "x")
-			s.group("b", 20, "x")
+			s.group("a", 5)
+			s.group("b", 20)
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"keeps an unhealthy Machine for half of its timeout after the brake for too many unhealthy Machines is released (MCM-48)", func(s *scene) {
-			s.group("a", 10)
-			s.silent(time.Hour, "a-0", "a-1", "a-2")
-			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
-		}, "a-2", "a-0= a-1="},
-		{"replaces an unhealthy Machine half of its timeout after the brake for too many unhealthy Machines is released (MCM-48)", func(s *scene) {
-			s.group("a", 10)
-			s.silent(time.Hour, "a-0", "a-1")
-			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
-		}, "a-0", "a-1=OthersBeingReplaced"},
 		{"replaces no Machine whose server is still being made, however long that takes (report 101)", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
@@ -136,7 +122,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.starting(32*time.Minute, "a-2")
 		}, "a-2", "a-1=OthersBeingReplaced"},
 		{"does not replace a Machine whose Node does not start when the health timeout is 0 (F-71)", func(s *scene) {
-			s.group("a", 20).Annotations[v1alpha1.AnnotationHealthTimeout] = "0"
+			s.group("a", 20).GetAnnotations()[v1alpha1.AnnotationHealthTimeout] = "0"
 			s.starting(31*time.Minute, "a-1")
 		}, "", "a-1=SwitchedOff"},
 		{"gives Nodes their whole --start-timeout after an outage of the API server (F-71)", func(s *scene) {
@@ -145,14 +131,14 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.starting(time.Hour, "a-1")
 		}, "", ""},
 		{"counts starting Machines neither as healthy nor as unhealthy (CAPI-49, MCM-49)", func(s *scene) {
-			s.group("a", 10, "x")
-			s.group("b", 20, "x")
+			s.group("a", 10)
+			s.group("b", 20)
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1") // 2 of 5
 		}, "a-0", "a-1=OthersBeingReplaced"},
 		{"replaces no Machine when too many of the started Machines are unhealthy, however many others are still starting (MCM-49)", func(s *scene) {
-			s.group("a", 10, "x")
-			s.group("b", 20, "x")
+			s.group("a", 10)
+			s.group("b", 20)
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1", "a-2") // 3 of 5
 		}, "", "a-0=GroupUnhealthy"},
@@ -178,7 +164,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "never"), "a-1")
 		}, "", "a-1=SwitchedOff"},
 		{"replaces an unhealthy Machine that has a health timeout of its own in a group with a health timeout of 0 (MCM-50)", func(s *scene) {
-			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthTimeout] = "0"
+			s.group("a", 5).GetAnnotations()[v1alpha1.AnnotationHealthTimeout] = "0"
 			s.silent(long, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "1m"), "a-2")
 		}, "a-2", "a-1=SwitchedOff"},
@@ -192,22 +178,17 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1")
 			s.Began = noon.Add(-9 * time.Minute)
 		}, "", "a-1="},
-		{"replaces nothing when its data is stale because the API server cannot be reached (MCM-79)", func(s *scene) {
-			s.group("a", 5)
-			s.silent(time.Hour, "a-1")
-			s.Stale = "the API server cannot be reached"
-		}, "", ""},
 		{"replaces three of eight unhealthy Machines when three may be replaced at once (CAPI-50)", func(s *scene) {
-			s.group("a", 20, "x")
+			s.group("a", 20)
 			s.Settings.MaxReplacing = intstr.FromInt32(3)
 			s.silent(long, "a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7")
 		}, "a-0 a-1 a-2", "a-3=OthersBeingReplaced a-7=OthersBeingReplaced"},
 		{"replaces two Machines of a group of eleven at once when 10 %, rounded up, may be replaced at once (CAPI-50)", func(s *scene) {
-			s.group("a", 11, "x").Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
+			s.group("a", 11).GetAnnotations()[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1", "a-2=OthersBeingReplaced"},
 		{"treats a limit of 0 simultaneous replacements in the group's annotation as a limit of 1 (CAPI-50)", func(s *scene) {
-			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "0"
+			s.group("a", 5).GetAnnotations()[v1alpha1.AnnotationHealthMaxReplacing] = "0"
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
 		{"replaces a Machine with a replace annotation before all others and without a wait, even if it is healthy (CAPI-50)", func(s *scene) {
@@ -236,7 +217,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.change(annotate(v1alpha1.AnnotationSkipHealthCAPI, ""), "a-2")
 		}, "", "a-1=OptedOut a-2=OptedOut"},
 		{"keeps the unhealthy Machines of a group that an annotation excludes from health checks", func(s *scene) {
-			s.group("a", 5).Annotations[v1alpha1.AnnotationSkipHealth] = "true"
+			s.group("a", 5).GetAnnotations()[v1alpha1.AnnotationSkipHealth] = "true"
 			s.silent(long, "a-1")
 		}, "", "a-1=OptedOut"},
 		{"keeps an unhealthy Machine without a set (MC-57)", func(s *scene) {
@@ -255,114 +236,74 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Second)
 			}, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
-		{"replaces other Machines of the group before a Machine whose deletion was refused (MCM-46)", func(s *scene) {
-			s.group("a", 10)
+		{"repeats the deletion of a Machine that was refused, and says so (MCM-46)", func(s *scene) {
+			g := s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
-			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
+			s.began(g, time.Minute, "a-1")
+		}, "a-1", "a-1=DeletionRefused a-2=OthersBeingReplaced"},
+		{"replaces other Machines of the group before a Machine whose deletion was refused for the time of a replacement (MCM-46)", func(s *scene) {
+			g := s.group("a", 10)
+			s.silent(time.Hour, "a-1", "a-2")
+			s.began(g, 12*time.Minute, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
 		{"replaces other Machines before a Machine whose deletion was refused, even if that Machine has a replace annotation (MCM-46)", func(s *scene) {
-			s.group("a", 10)
+			g := s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-1")
-			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
+			s.began(g, 12*time.Minute, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"does not retry a refused deletion of a Machine before the back-off is over", func(s *scene) {
-			s.group("a", 10)
+		{"repeats the deletion of a Machine that was refused for the time of a replacement when no other Machine of its group is unhealthy (MCM-46)", func(s *scene) {
+			g := s.group("a", 10)
 			s.silent(time.Hour, "a-1")
-			s.change(func(m *Machine) { m.Refused = noon.Add(time.Second) }, "a-1")
-		}, "", "a-1=DeletionRefused"},
-		{"does not count a Node as missing when its server is gone (MCM-69)", func(s *scene) {
-			s.group("a", 30, "x")
-			s.group("bare", 4)
-			s.gone(long, "bare-*")
+			s.began(g, 12*time.Minute, "a-1")
+		}, "a-1", "a-1="},
+		{"does not count a Machine as unhealthy when its server is gone (MCM-69)", func(s *scene) {
+			s.group("a", 5)
+			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.change(func(m *Machine) {
-				m.Group = nil
-				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverGone, long)
-			}, "bare-*")
-			s.silent(long, "a-9")
-		}, "a-9", ""},
-		{"does not count Nodes as missing when their Machines are excluded from health checks (MCM-69)", func(s *scene) {
-			s.group("a", 30, "x")
-			s.group("parked", 4)
+				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, "ServerGone", long)
+			}, "a-*")
+		}, "", ""},
+		{"does not count Machines that are excluded from health checks (MCM-69)", func(s *scene) {
+			s.group("a", 5)
+			s.group("parked", 20)
 			s.gone(long, "parked-*")
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "parked-*")
-			s.silent(long, "a-9")
-		}, "a-9", "parked-0=OptedOut"},
-		{"replaces nothing when more than three Nodes and more than 10 % of the Nodes are missing (MCM-69)", func(s *scene) {
-			s.group("a", 30, "x")
+			s.silent(long, "a-1")
+		}, "a-1", "parked-0=OptedOut"},
+		{"replaces one Machine of a group at a time when Nodes were deleted, as many as the permitted share (MCM-69)", func(s *scene) {
+			s.group("a", 30)
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.silent(long, "a-9")
-		}, "", "a-0=TooManyNodesMissing a-9=TooManyNodesMissing"},
-		{"replaces nothing while drover distrusts its list of Machines because most Machines of a zone have vanished from it (MCM-48)", func(s *scene) {
-			s.group("a", 30, "x", "y", "z")
-			s.silent(long, "a-0", "a-3", "a-6", "a-9")
-			s.remove("a-0", "a-3", "a-12", "a-15", "a-18", "a-21", "a-24", "a-27")
-			s.Missing = 8
-		}, "", "a-6=TooManyMachinesMissing a-9=TooManyMachinesMissing"},
-		{"replaces an unhealthy Machine although three other Machines have vanished from drover's list of Machines (MCM-48)", func(s *scene) {
-			s.group("a", 30, "x")
-			s.silent(long, "a-6")
-			s.remove("a-0", "a-1", "a-2")
-			s.Missing = 3
-		}, "a-6", ""},
-		{"replaces a Machine when no more than three Nodes are missing (MCM-69)", func(s *scene) {
-			s.group("a", 8, "x")
-			s.gone(long, "a-0", "a-1", "a-2")
-		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces nothing when the list of Nodes is empty (MCM-69)", func(s *scene) {
-			s.group("a", 30, "x")
+		}, "a-0", "a-1=OthersBeingReplaced a-9=OthersBeingReplaced"},
+		{"replaces nothing when all Nodes were deleted (MCM-69)", func(s *scene) {
+			s.group("a", 30)
 			s.gone(long, "a-*")
-		}, "", "a-0=TooManyNodesMissing"},
-		{"replaces all Machines of a failed host at once", func(s *scene) {
-			s.group("a", 10, "x")
-			s.on("h1", "a-0", "a-1", "a-2")
-			s.on("h2", "a-3", "a-4", "a-5")
+		}, "", "a-0=ClusterUnhealthy"},
+		{"replaces nothing when the list of Nodes is empty (MCM-69)", func(s *scene) {
+			s.group("a", 30)
+			s.change(func(m *Machine) { m.Node = nil }, "a-*")
+		}, "", ""},
+		{"replaces one Machine of each group at a time in an outage of a third of the cluster, such as one of three zones (MCM-48)", func(s *scene) {
+			s.group("a", 9)
+			s.group("b", 9)
+			s.silent(long, "a-0", "a-3", "a-6", "b-0", "b-3", "b-6")
+		}, "a-0 b-0", "a-3=OthersBeingReplaced a-6=OthersBeingReplaced b-3=OthersBeingReplaced b-6=OthersBeingReplaced"},
+		{"replaces no Machine of a group that is in one zone in an outage of the zone (MCM-48)", func(s *scene) {
+			s.group("a", 9)
+			s.group("b", 20)
+			s.silent(long, "a-*")
+		}, "", "a-0=GroupUnhealthy a-8=GroupUnhealthy"},
+		{"replaces the Machines of a failed host one at a time", func(s *scene) {
+			s.group("a", 10)
 			s.silent(long, "a-0", "a-1", "a-2")
-		}, "a-0 a-1 a-2", ""},
-		{"counts the Machines of a failed host as one unhealthy Machine while the rest of the zone is healthy", func(s *scene) {
-			s.group("a", 5, "x")
-			s.on("h1", "a-0", "a-1", "a-2")
-			s.silent(long, "a-0", "a-1", "a-2")
-		}, "a-0 a-1 a-2", ""},
-		{"does not treat a host with a healthy Machine as failed", func(s *scene) {
-			s.group("a", 10, "x")
-			s.on("h1", "a-0", "a-1", "a-2")
-			s.silent(long, "a-0", "a-1")
-		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"does not treat a host as failed when a healthy Node on the host lacks the host's label", func(s *scene) {
-			s.group("a", 10, "x")
-			s.on("h1", "a-0", "a-1", "a-2")
-			s.silent(long, "a-0", "a-1")
-			s.change(func(m *Machine) { delete(m.Node.Labels, v1alpha1.LabelPhysicalHost) }, "a-2")
-		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"does not treat hosts of a failed zone as failed hosts", func(s *scene) {
-			s.group("a", 10, "x", "y")
-			s.on("h1", "a-0", "a-2")
-			s.on("h2", "a-4", "a-6")
-			s.silent(long, "a-0", "a-2", "a-4", "a-6")
-		}, "", "a-0=ZoneUnhealthy a-6=ZoneUnhealthy"},
-		{"does not treat the only host of a zone as a failed host", func(s *scene) {
-			s.group("a", 10, "x", "y", "y", "y", "y")
-			s.group("b", 1, "x")
-			s.on("h1", "a-0", "a-5", "b-0")
-			s.silent(long, "a-0", "a-5", "b-0")
-		}, "", "a-0=ZoneUnhealthy"},
-		{"replaces no other Machine of the group while the Machines of a failed host are being replaced", func(s *scene) {
-			g := s.group("a", 10, "x")
-			s.on("h1", "a-0", "a-1")
-			s.began(g, time.Minute, "a-0", "a-1")
-			g.Replacements[0].Host, g.Replacements[1].Host = "h1", "h1"
-			s.change(leave, "a-0", "a-1")
-			s.silent(long, "a-5")
-		}, "", "a-5=OthersBeingReplaced"},
-		{"replaces a Machine of a failed host although another Machine of the host is already being replaced", func(s *scene) {
-			g := s.group("a", 10, "x")
-			s.on("h1", "a-0", "a-1")
-			s.began(g, time.Minute, "a-0")
-			g.Replacements[0].Host = "h1"
-			s.change(leave, "a-0")
-			s.silent(long, "a-1")
-		}, "a-1", ""},
+		}, "a-0", "a-1=OthersBeingReplaced a-2=OthersBeingReplaced"},
+		{"replaces nothing more in an outage in which the successor of the first Machine does not come either, for the time of a replacement (MCM-47, MCM-49)", func(s *scene) {
+			g := s.group("a", 9)
+			s.silent(time.Hour, "a-0", "a-3", "a-6")
+			s.began(g, 12*time.Minute-time.Second, "a-0")
+			s.remove("a-0")
+		}, "", "a-3=OthersBeingReplaced a-6=OthersBeingReplaced"},
 		{"replaces an unhealthy Machine that the previous leader recorded for replacement, and not another one of its group", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, time.Minute, "a-1")
@@ -413,7 +354,7 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 			p := Judge(s.World)
 			live := Machine{Machine: s.machine("a-1").DeepCopy(), Node: s.machine("a-1").Node.DeepCopy()}
 			tt.change(&live)
-			check(t, "still due", s.StillDue(p.Replace[0], live.Machine, live.Node, p.Replace[0].Machine.Group), tt.want)
+			check(t, "still due", s.StillDue(p.Groups[0].Replace[0], live.Machine, live.Node), tt.want)
 		})
 	}
 	t.Run("for a Machine whose server could not be started, the replacement is not due when a live read shows its Node Ready (MCM-44)", func(t *testing.T) {
@@ -425,9 +366,9 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 		p := Judge(s.World)
 		check(t, "replaced", replaced(p), "a-1")
 		live := Machine{Machine: m.Machine, Node: m.Node.DeepCopy()}
-		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), true)
+		check(t, "still due", s.StillDue(p.Groups[0].Replace[0], m.Machine, live.Node), true)
 		setNode(&live, corev1.NodeReady, corev1.ConditionTrue, 0)
-		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), false)
+		check(t, "still due", s.StillDue(p.Groups[0].Replace[0], m.Machine, live.Node), false)
 	})
 	t.Run("the replacement is not due when the annotation that requested it is removed", func(t *testing.T) {
 		s := newScene()
@@ -436,8 +377,8 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 		m.Annotations[v1alpha1.AnnotationReplace] = "true"
 		p := Judge(s.World)
 		live := m.DeepCopy()
-		check(t, "still due", s.StillDue(p.Replace[0], live, m.Node, m.Group), true)
+		check(t, "still due", s.StillDue(p.Groups[0].Replace[0], live, m.Node), true)
 		live.Annotations = nil
-		check(t, "still due", s.StillDue(p.Replace[0], live, m.Node, m.Group), false)
+		check(t, "still due", s.StillDue(p.Groups[0].Replace[0], live, m.Node), false)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -15,25 +16,22 @@ type World struct {
 	Now time.Time
 	// Began is when the snapshots became trustworthy: when this process acquired the lease, or when the API servers could be
 	// reached again. No problem of a Machine counts from an earlier time.
-	Began time.Time
-	// Stale is why the snapshot may be out of date. While Stale is not empty, nothing is decided.
-	Stale    string
+	Began    time.Time
 	Settings Settings
 	Machines []Machine
-	// Missing is how many Machines of earlier snapshots this snapshot lacks, see [Known].
-	Missing int
-	Groups  []*Group
-	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when the host is not known. A
-	// nil Host means that no host is known.
-	Host func(*v1alpha1.Machine) string
+	Groups   []*Group
+	// Seen is the Seen of the plan for the previous snapshot; empty for the first snapshot of a process.
+	Seen Seen
 }
 
-// hostOf returns the physical host of a Machine's server; empty when the host is not known.
-func (w *World) hostOf(m *Machine) string {
-	if w.Host == nil {
-		return ""
-	}
-	return w.Host(m.Machine)
+// Seen is since when this process has seen Machines that are starting, and Machines that are unhealthy. Times in a Node's
+// conditions come from the clock of that Node, which may be wrong.
+type Seen map[sighting]time.Time
+
+// sighting is a Machine that is starting, or otherwise one that is unhealthy.
+type sighting struct {
+	machine  types.UID
+	starting bool
 }
 
 // Settings apply where no annotation overrides them.
@@ -47,8 +45,8 @@ type Settings struct {
 	// MaxReplacing is how many Machines of a group may be replaced at the same time: a number, or a percentage of the group's
 	// size, rounded up. At least one may always be replaced.
 	MaxReplacing intstr.IntOrString
-	// MaxUnhealthy is how many percent of the Machines of a group, of a zone or of the cluster may be unhealthy. While more are
-	// unhealthy, none of these Machines is replaced.
+	// MaxUnhealthy is how many percent of the Machines of a group or of the cluster may be unhealthy. While more are unhealthy,
+	// none of these Machines is replaced.
 	MaxUnhealthy int
 	// Conditions are the conditions of a Node that must be False or absent. In addition, Ready must be True.
 	Conditions []corev1.NodeConditionType
@@ -69,84 +67,67 @@ type Machine struct {
 	Aside bool
 	// Outdated reports whether a rollout is replacing the Machines of this Machine's set.
 	Outdated bool
-	// Noticed is when this process first saw that the Machine is unhealthy; zero means that it has not seen this before. Times
-	// in a Node's conditions come from the clock of that Node, which may be wrong.
-	Noticed time.Time
-	// Starting is since when this process has seen that the Machine's Node is starting ([IsStarting]); zero when it is not.
-	Starting time.Time
-	// Held is the last time at which this process did not replace the Machine because too many Machines were unhealthy; zero
-	// means never.
-	Held time.Time
-	// Refused is when this process may repeat a deletion that the API server has refused; zero means that no deletion was
-	// refused.
-	Refused time.Time
 }
 
 // Group is a MachineDeployment, or a MachineSet without a deployment.
 type Group struct {
-	Kind, Namespace, Name string
-	UID                   types.UID
-	Annotations           map[string]string
+	metav1.Object
+	Kind string
 	// Size is the desired number of Machines.
 	Size int
-	// Replacements are the entries of status.healthReplacements.
+	// Replacements are the entries of status.healthReplacements. Held is condition RepairHeld of the status; nil when it has none.
 	Replacements []v1alpha1.HealthReplacement
+	Held         *metav1.Condition
 }
 
-func (g *Group) String() string { return g.Kind + " " + g.Namespace + "/" + g.Name }
+func (g *Group) String() string { return g.Kind + " " + g.GetNamespace() + "/" + g.GetName() }
 
 // Plan is the decision about a snapshot.
 type Plan struct {
-	// Replace are the Machines to replace now, the most urgent first. Their replacements are also in the plans of their
-	// groups, see Groups.
-	Replace []*Verdict
-	// Verdicts are the verdicts on all Machines that are unhealthy or whose replacement is requested, including those in
-	// Replace, and on all Machines whose condition Healthy must change.
+	// Verdicts are the verdicts on all Machines that are unhealthy or whose replacement is requested, and on all Machines
+	// whose condition Healthy must change.
 	Verdicts []*Verdict
-	// Groups are the plans for the groups with an unhealthy Machine, with a requested replacement, or with a replacement
-	// recorded in their status.
+	// Groups are the plans for the groups with an unhealthy Machine or a requested replacement, and for those whose status
+	// shows replacements or a brake.
 	Groups []GroupPlan
-	// Unhealthy is the number of unhealthy Machines.
-	Unhealthy int
+	// Unhealthy is the number of unhealthy Machines, Replacing that of the replacements that have begun or begin now, and have not
+	// ended.
+	Unhealthy, Replacing int
 	// NextLook is when the plan may change although no object changes; zero means never.
 	NextLook time.Time
+	// Seen must be passed on to the next snapshot.
+	Seen Seen
 }
 
-// GroupPlan is what must be stored in the status of a group.
+// GroupPlan is the decision about a group.
 type GroupPlan struct {
 	*Group
-	// Replacements are the earlier replacements that are still recorded, and those of the Machines in [Plan.Replace].
+	// Replace are the Machines to replace now, the most urgent first.
+	Replace []*Verdict
+	// Replacements and Held are what the status of the group must show. Replacements has no new entries for the Machines in
+	// Replace: see [GroupPlan.Record]. Held shows the brake that applies because too many Machines are unhealthy.
 	Replacements []v1alpha1.HealthReplacement
-	// Held is the brake that applies when none of the group's unhealthy Machines is replaced. It is empty when no Machine is
-	// unhealthy, or when brakes apply only to single Machines.
-	Held Brake
-	// Message explains Held.
-	Message string
+	Held         *metav1.Condition
 }
 
 // Verdict is the decision about one Machine.
 type Verdict struct {
 	Machine *Machine
 	Finding
-	// Due is when the Machine may be replaced for being unhealthy; zero means never.
+	// Due is when the Machine may be replaced; zero means never.
 	Due time.Time
-	// Overdue reports whether the Machine has been unhealthy for its timeout. It is false when the Machine has no timeout.
-	Overdue bool
 	// Brake is the reason why the Machine is not replaced, or will not be replaced when it is due; empty when there is no
 	// such reason.
 	Brake Brake
-	// Condition is the new condition Healthy of the Machine. nil means that the condition does not change.
-	Condition *Condition
+	// Condition is the new condition Healthy of the Machine, without times. nil means that the condition does not change.
+	Condition *v1alpha1.MachineCondition
 
-	host string
 	// attempt is one more than the latest attempt in the group that began before the Machine was created; 1 when there was none.
 	attempt int32
-}
-
-// Condition is a value of condition Healthy.
-type Condition struct {
-	Status          corev1.ConditionStatus
-	Reason, Message string
+	// began is when the replacement of the Machine began; zero when none is recorded that still counts. rank orders the Machines of a
+	// group that are due, the lowest first.
+	began time.Time
+	rank  int
 }
 
 // Brake is a reason not to replace a Machine.
@@ -162,28 +143,14 @@ const (
 	brakeSwitchedOff Brake = "SwitchedOff"
 	// brakeRollout means that the rollout of the Machine's deployment replaces the Machine.
 	brakeRollout Brake = "LeftToRollout"
-	// brakeMachinesMissing means that too many Machines of the cluster are missing.
-	brakeMachinesMissing Brake = "TooManyMachinesMissing"
-	// brakeNodesMissing means that too many Nodes of the cluster are missing.
-	brakeNodesMissing Brake = "TooManyNodesMissing"
-	// brakeCluster, brakeZone and brakeGroup mean that too many Machines of the cluster, the zone or the group are unhealthy.
+	// brakeCluster and brakeGroup mean that too many Machines of the cluster or the group are unhealthy.
 	brakeCluster Brake = "ClusterUnhealthy"
-	brakeZone    Brake = "ZoneUnhealthy"
 	brakeGroup   Brake = "GroupUnhealthy"
 	// brakeReplacing means that the group already has its maximum number of simultaneous replacements.
 	brakeReplacing Brake = "OthersBeingReplaced"
-	// brakeRefused means that the API server has refused the deletion. The deletion is repeated later.
+	// brakeRefused means that the API server has refused the deletion. The deletion is repeated.
 	brakeRefused Brake = "DeletionRefused"
 )
 
-// OfMany reports whether the brake applies because too many Machines are unhealthy, or because too many Machines or Nodes are
-// missing at the same time.
-func (b Brake) OfMany() bool {
-	return b == brakeMachinesMissing || b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
-}
-
 // Brakes lists all values of the type Brake.
-var Brakes = []Brake{
-	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeMachinesMissing, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup,
-	brakeReplacing, brakeRefused,
-}
+var Brakes = []Brake{brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeCluster, brakeGroup, brakeReplacing, brakeRefused}

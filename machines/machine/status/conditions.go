@@ -1,8 +1,6 @@
 package status
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,21 +13,9 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// SetCondition sets a condition of a Machine. Its transition time changes only with its status. Afterwards the Machine has one condition
-// of the type: the others, which machine-controller appended, are removed.
+// SetCondition sets a condition of a Machine, as [v1alpha1.Machine.SetCondition] does.
 func SetCondition(m *v1alpha1.Machine, name string, v Verdict, now metav1.Time) {
-	list := &m.Status.Conditions
-	typed := func(c v1alpha1.MachineCondition) bool { return c.Type == name }
-	i := slices.IndexFunc(*list, typed)
-	if i < 0 {
-		i, *list = len(*list), append(*list, v1alpha1.MachineCondition{Type: name})
-	}
-	have := &(*list)[i]
-	if have.Status != v.Status || have.LastTransitionTime == nil {
-		have.LastTransitionTime = &now
-	}
-	have.Status, have.Reason, have.Message = v.Status, v.Reason, v.Message
-	*list = append((*list)[:i+1], slices.DeleteFunc((*list)[i+1:], typed)...)
+	m.SetCondition(v1alpha1.MachineCondition{Type: name, Status: v.Status, Reason: v.Reason, Message: v.Message}, now)
 }
 
 // ReasonOf returns the reason of a Machine's condition; empty when it has no such condition.

@@ -49,7 +49,7 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	}
 	now, lease := clock.RealClock{}, &p.life.lease
 	repair, err := health.New(health.Options{
-		Control: mgr, Target: mgr, Clock: now, Provider: os, Lease: lease, Registry: p.registry,
+		Control: mgr, Target: mgr, Clock: now, Lease: lease, Registry: p.registry,
 		Trust: asked.Stale,
 		Settings: healthverdict.Settings{
 			Timeout: healthTimeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: maxUnhealthy, Join: joinTimeout,

@@ -13,7 +13,9 @@ import (
 )
 
 func TestTheHealthControllerSetsConditionHealthy(t *testing.T) {
-	condition := func(s *scene, name string) *Condition { return verdictOf(Judge(s.World), name).Condition }
+	condition := func(s *scene, name string) *v1alpha1.MachineCondition {
+		return verdictOf(Judge(s.World), name).Condition
+	}
 	t.Run("sets no condition on a Machine that was always healthy", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
@@ -73,12 +75,12 @@ func TestTheHealthControllerSetsConditionHealthy(t *testing.T) {
 	})
 	t.Run("shows on the group and its Machines that too many Machines are unhealthy, and names a remedy (MCM-48)", func(t *testing.T) {
 		s := newScene()
-		g := s.group("a", 5, "x")
-		s.group("b", 20, "x")
+		g := s.group("a", 5)
+		s.group("b", 20)
 		s.silent(time.Minute, "a-0", "a-1", "a-2")
 		p := Judge(s.World)
-		check(t, "held", heldOf(p, g), brakeGroup)
-		for _, text := range []string{p.Groups[0].Message, condition(s, "a-0").Message} {
+		check(t, "held", heldOf(p, g), string(brakeGroup))
+		for _, text := range []string{p.Groups[0].Held.Message, condition(s, "a-0").Message} {
 			if !strings.Contains(text, "more than 40 % of the Machines of MachineDeployment default/a are unhealthy") || !strings.Contains(text, v1alpha1.AnnotationReplace) {
 				t.Errorf("got %q", text)
 			}
