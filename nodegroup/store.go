@@ -164,13 +164,14 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 // adopt stores a version of an object that came from the API server itself, and publishes the new snapshot. The autoscaler has
 // asked to remove the members in kept, which stay because of the minimum size; their errors are not shown to the autoscaler until
 // they fail again. A later version from the watch replaces the stored one. A deletion event from the watch takes effect, too,
-// because no later event would remove the object again.
+// because no later event would remove the object again. For the same reason only the watch replaces an object by another one of the
+// same name.
 func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := membership.OwnerOf(object)
 	known := s.newest.Groups[o.ID]
-	if known == nil || membership.Later(known.Owner, object) {
+	if known == nil || known.Owner.GetUID() != object.GetUID() || membership.Later(known.Owner, object) {
 		return
 	}
 	if membership.Newer(object, known.Owner) {

@@ -218,6 +218,9 @@ func (w *writer) reread(ctx context.Context, o *membership.Owner) error {
 		}
 		return model.Unavailablef(err, "reading %s %s (nothing was changed)", o.Kind(), o.Key())
 	}
+	if live.GetUID() != o.GetUID() {
+		return model.Refusef(model.Unavailable, "changing %s: nothing was changed, because its %s was deleted and made again, and the watch has not shown the new one yet", o.ID, o.Kind())
+	}
 	w.store.adopt(live)
 	return nil
 }

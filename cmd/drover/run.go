@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/version"
@@ -84,7 +85,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
 	}
-	if err := errors.Join(addControllers(w, o, its), addFreeze(w, o.freeze), addRepair(w, o), addOrphans(w, o, id, its), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
+	if err := errors.Join(addControllers(w, o, its), addRepair(w, o), addOrphans(w, o, id, its), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w, o, its, around.local)
@@ -170,7 +171,11 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	if err := mgr.Add(guard); err != nil {
 		return fmt.Errorf("adding the guard of approvals: %w", err)
 	}
-	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing})
+	frozen := ownership.NewFrozenMetric()
+	if err := metrics.Registry.Register(frozen); err != nil {
+		return fmt.Errorf("registering the metric of frozen groups: %w", err)
+	}
+	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing, Frozen: frozen})
 	w.pages.Handle("/plans", deployments)
 	keeper, err := kinds.New(mgr.GetAPIReader(), now, metrics.Registry)
 	if err != nil {
@@ -186,6 +191,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		reconciler,
 		set.New(set.Options{
 			Control: mgr, Clock: now, PlaceRecord: its.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
+			SafetyUp: o.freeze.up, Frozen: frozen,
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,

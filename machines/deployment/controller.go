@@ -3,10 +3,12 @@ package deployment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +37,8 @@ type Options struct {
 	Clock  clock.PassiveClock
 	// MaxReplacing limits how many Machines of all deployments together are replaced at the same time; 0 means no limit.
 	MaxReplacing int
+	// Frozen is the metric of frozen objects. nil means that there is none.
+	Frozen *prometheus.GaugeVec
 	// Concurrent is how many deployments are reconciled at the same time. Default: 10.
 	Concurrent int
 }
@@ -50,6 +54,7 @@ type Reconciler struct {
 	nodes    rolledNodes
 	plans    *history
 	statuses *statuses
+	freezes  ownership.Freezes
 	// named remembers the entries of spec.removals of each deployment, and its last size. rolled remembers the removals that rollouts have written
 	// into spec.rolloutRemovals of the sets. Both keep entries that another client has dropped.
 	named, rolled ownership.Removals
@@ -92,6 +97,7 @@ func assemble(o Options, c clients) *Reconciler {
 		nodes:    rolledNodes{target: c.target},
 		plans:    newHistory(),
 		statuses: &statuses{writer: writer, clock: o.Clock, events: c.events},
+		freezes:  ownership.Freezes{Writer: writer, Events: c.events, Metric: o.Frozen},
 	}
 	r.sets = newSets(writer, c.live, &r.rolled)
 	r.limit = newReplacementLimit(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
@@ -161,6 +167,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	r.limit.forget(deployment)
 	r.debounce.forget(deployment)
 	r.statuses.throttle.Forget(deployment)
+	r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, deployment)
 	_, err = r.nodes.sync(ctx, deployment, rollout.Plan{})
 	return err
 }
@@ -200,7 +207,23 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.RestoreReplicas {
 		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
-	return r.act(ctx, d, plan, input)
+	wait, err := r.act(ctx, d, plan, input)
+	return wait, errors.Join(err, r.showFreeze(ctx, d, sets, plan))
+}
+
+// showFreeze shows whether a set of the deployment is frozen. When an annotation of the deployment asks to lift the freeze, it first passes the
+// annotation on to the frozen sets.
+func (r *Reconciler) showFreeze(ctx context.Context, d *v1alpha1.MachineDeployment, sets []rollout.SetState, plan rollout.Plan) error {
+	for _, s := range sets {
+		if len(ownership.Unfreezes(d)) == 0 || rollout.WhyFrozen(s.Set.Status.Conditions) == "" {
+			continue
+		}
+		metadata := map[string]any{"uid": s.Set.UID, "annotations": map[string]any{v1alpha1.AnnotationUnfreeze: ""}}
+		if err := r.writes.Merge(ctx, s.Set.DeepCopy(), map[string]any{"metadata": metadata}); err != nil {
+			return fmt.Errorf("passing on the annotation that lifts a freeze to MachineSet %s: %w", s.Set.Name, err)
+		}
+	}
+	return r.freezes.Show(ctx, d, rollout.WhyFrozen(plan.Status.Conditions))
 }
 
 // act carries out a plan. First it sets back the template of a set that another client has changed. Sizes and removals do not wait for that when

@@ -243,7 +243,6 @@ func (p *hands) restore(d *v1alpha1.MachineDeployment) {
 			}
 		}
 	}
-	time.Sleep(time.Second) // a deployment that comes before the watch has shown its sets does not count their Machines
 	p.did("restore the deployment")
 	p.must(p.client.Create(p.t.Context(), fresh(d)))
 	clear(p.there) // a class that is being deleted may have lost its last user meanwhile

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -52,11 +53,35 @@ func (s *sets) claim(ctx context.Context, d *v1alpha1.MachineDeployment) (own []
 	if err != nil {
 		return nil, nil, err
 	}
+	if d.Status.ObservedGeneration == 0 {
+		if err := s.complete(ctx, d, selector, claimed); err != nil {
+			return nil, nil, err
+		}
+	}
 	if own, err = s.withMachines(ctx, claimed); err != nil {
 		return nil, nil, err
 	}
 	lost, err = s.lost(ctx, d, claimed)
 	return own, lost, err
+}
+
+// complete returns errCacheOld when the API server has a set that the deployment controls or would adopt, and that is not among claimed. A
+// deployment that is restored from a backup has no status yet, and the informer cache may show it before its sets. It would then make all its
+// Machines a second time.
+func (s *sets) complete(ctx context.Context, d *v1alpha1.MachineDeployment, selector labels.Selector, claimed []*v1alpha1.MachineSet) error {
+	var live v1alpha1.MachineSetList
+	if err := s.refs.Live.List(ctx, &live, client.InNamespace(d.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return fmt.Errorf("listing MachineSets: %w", err)
+	}
+	for i := range live.Items {
+		set := &live.Items[i]
+		ref := metav1.GetControllerOfNoCopy(set)
+		ours := ref == nil && v1alpha1.IsSetNameOf(d.Name, set.Name) || ref != nil && ref.UID == d.UID
+		if ours && set.DeletionTimestamp.IsZero() && !slices.ContainsFunc(claimed, func(c *v1alpha1.MachineSet) bool { return c.UID == set.UID }) {
+			return errCacheOld
+		}
+	}
+	return nil
 }
 
 // lost returns the sets that were made for the deployment and are not among own, the sets that belong to it. It leaves out sets that are

@@ -37,7 +37,7 @@ const reasonWithoutEffect = "WithoutEffect"
 const otherRevision = "machineDeployment.clusters.k8s.io/revision"
 
 // ours lists the conditions that this controller writes. It leaves other conditions alone.
-var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid, v1alpha1.ConditionWarnings}
+var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid, v1alpha1.ConditionWarnings, v1alpha1.ConditionFrozen}
 
 // statuses computes and writes the status of deployments.
 type statuses struct {
@@ -188,7 +188,7 @@ func (s *statuses) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, in
 	}
 	st.Conditions = []metav1.Condition{progressing}
 	for _, c := range d.Status.Conditions {
-		if c.Type == v1alpha1.ConditionAvailable {
+		if c.Type == v1alpha1.ConditionAvailable || c.Type == v1alpha1.ConditionFrozen {
 			st.Conditions = append(st.Conditions, c)
 		}
 	}

@@ -67,6 +67,9 @@ func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time
 		w.progress(st),
 	}
 	st.Conditions = append(st.Conditions, w.degraded(st.Conditions[1]))
+	if c := FrozenCondition(w.d.Status.Conditions, whySetFrozen(w.sets)); c != nil {
+		st.Conditions = append(st.Conditions, w.keepTime(*c))
+	}
 	if p := st.Conditions[1]; p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
 		if left := p.LastTransitionTime.Add(quiet).Sub(w.now); left > 0 {
 			wait = soonest(wait, left)
@@ -225,7 +228,7 @@ func (w *work) keepTime(c metav1.Condition) metav1.Condition {
 // waiting describes what the rollout waits for, and where to look: a freeze, the first Machine of the current template, by name, that is
 // not available, or else the first Machine that is being deleted.
 func (w *work) waiting() string {
-	if w.d.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen {
+	if whySetFrozen(w.sets) != "" {
 		return "the group is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
 	}
 	starts, ends := map[string]string{}, map[string]string{}

@@ -83,7 +83,7 @@ func TestADeploymentThatWaitsShowsWhatForWithinTwoMinutes(t *testing.T) {
 			w.broken["B"] = true
 			w.template("B")
 			w.settle(&strings.Builder{})
-			w.d.Labels = map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen}
+			w.sets[0].Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Message: "too many"}}
 		}, "see the condition " + v1alpha1.ConditionFrozen},
 		"spec.paused": {shape{3, "1", "0"}, func(w *simulation) {
 			w.d.Spec.Paused = true

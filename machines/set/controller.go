@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,9 +34,9 @@ import (
 // retryReach is the interval at which a set that lacks Machines is reconciled while drover cannot reach an API server.
 const retryReach = 5 * time.Second
 
-// runawayRetry is the interval at which a set that has reached its runaway limit is reconciled. Machines that the set has lost count
-// towards this limit, and their deletion does not enqueue the set.
-const runawayRetry = time.Minute
+// frozenRetry is the interval at which a frozen set is reconciled. The deletion of a Machine that counts and does not belong to the set does
+// not enqueue the set.
+const frozenRetry = 5 * time.Second
 
 // stoppedAfter is how long the reconciles of a set must fail before its status shows it. Most failures end with one of the first retries.
 const stoppedAfter = time.Minute
@@ -55,6 +56,11 @@ type Options struct {
 	// PlaceRecord returns the status.providerStatus for a new Machine of a template: the place where its cloud resources will be created.
 	// When the function is nil or returns nil, the Machine is created without a status.providerStatus.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
+	// SafetyUp is by how many Machines a set or its deployment may exceed its limit before the set is frozen (see [ownership.Freezes]). Default:
+	// 2. With a negative value no set is frozen.
+	SafetyUp int
+	// Frozen is the metric of frozen objects. nil means that there is none.
+	Frozen *prometheus.GaugeVec
 	// Concurrent is how many sets are reconciled at the same time. Default: 10.
 	Concurrent int
 }
@@ -69,6 +75,7 @@ type Reconciler struct {
 	expected *expectations
 	specs    *specs
 	statuses *statuses
+	freezes  ownership.Freezes
 	options  Options
 	// conflicts holds the back-off of sets that the informer cache shows in an older version than the API server has.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
@@ -83,6 +90,7 @@ func New(o Options) *Reconciler {
 }
 
 func assemble(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
+	o.SafetyUp = cmp.Or(o.SafetyUp, 2)
 	writer := patch.Writer{Client: c, FieldManager: FieldManager}
 	expected := newExpectations(live, o.Clock)
 	lease := leaseCheck{o.Lease, o.Clock}
@@ -92,6 +100,7 @@ func assemble(o Options, c client.Client, live client.Reader, recorder events.Ev
 		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected, conflicts: ownership.Conflicts(),
 		specs:    &specs{writer: writer, clock: o.Clock, events: recorder, machines: ms},
 		statuses: &statuses{writer: writer, clock: o.Clock},
+		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
 }
 
@@ -105,6 +114,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, name, index); err != nil {
 			return err
 		}
+	}
+	if err := cache.IndexField(context.Background(), &v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf); err != nil {
+		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machineset").
@@ -151,6 +163,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.expected.forget(req.NamespacedName)
 		r.statuses.throttle.Forget(req.NamespacedName)
+		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
 		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -195,8 +208,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
-	runaway, err := r.limitCreates(ctx, seen, &next, &wait)
-	if err != nil {
+	if err := r.limitCreates(ctx, seen, &next, &wait); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	r.expected.notStopped(set)
@@ -207,8 +219,8 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	}
 	status := seen.status(selector)
 	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
-	if failed := errors.Join(acted, runaway, next.waits); failed != nil {
-		reason := reasonOf(acted, runaway, next.waits)
+	if failed := errors.Join(acted, next.waits); failed != nil {
+		reason := reasonOf(acted, next.waits)
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error()+remedy(acted))
 		if acted != nil && ptr.Deref(set.Status.ErrorReason, "") != reason {
 			r.events.Eventf(set, nil, "Warning", reason, "Create", "%s", *status.ErrorMessage)
@@ -252,41 +264,21 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 	return s, d, nil
 }
 
-// limitCreates lowers the number of Machines that a decision creates: to the runaway limit of the set, or to 0 while drover
-// cannot reach an API server. In both cases it shortens wait, so that the set is reconciled again soon. runaway is the error of
-// applyRunawayLimit.
-func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decision, wait *time.Duration) (runaway, err error) {
-	runaway, err = r.applyRunawayLimit(ctx, seen, d)
-	if runaway != nil {
-		*wait = ownership.Soonest(*wait, runawayRetry)
+// limitCreates lowers the number of Machines that a decision creates: as far as the set is frozen, and to 0 while drover cannot reach an API
+// server. In both cases it shortens wait, so that the set is reconciled again soon. It shows whether the set is frozen.
+func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decision, wait *time.Duration) error {
+	if err := r.freeze(ctx, seen, d); err != nil {
+		return err
+	}
+	if d.frozen != "" {
+		*wait = ownership.Soonest(*wait, frozenRetry)
 	}
 	if stale, _ := r.options.Reach.Stale(); d.create > 0 && stale != "" {
 		// The informer cache may be out of date: Machines that it does not show may exist.
 		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
 		d.held = stale + "; no Machine is created before it answers"
 	}
-	return runaway, err
-}
-
-// applyRunawayLimit keeps a decision within the runaway limit of the set. The error runaway describes how many Machines the set
-// does not create because of the limit; nil when it creates all. A new error of this kind is also reported by an Event.
-func (r *Reconciler) applyRunawayLimit(ctx context.Context, seen observed, d *decision) (runaway, err error) {
-	if d.create == 0 {
-		return nil, nil
-	}
-	set, own := seen.set, make([]*v1alpha1.Machine, len(seen.machines))
-	for i, f := range seen.machines {
-		own[i] = f.Machine
-	}
-	lost, err := r.machines.lost(ctx, set, own)
-	if err != nil {
-		return nil, err
-	}
-	d.create, runaway = withinRunawayLimit(d.create, d.wanted, lost)
-	if reported := set.Status.ErrorReason; runaway != nil && (reported == nil || *reported != reasonRunaway) {
-		r.events.Eventf(set, nil, "Warning", reasonRunaway, "Create", "%s", runaway.Error())
-	}
-	return runaway, nil
+	return r.freezes.Show(ctx, seen.set, d.frozen)
 }
 
 // refuse writes a status that describes what is invalid in the spec.

@@ -49,6 +49,8 @@ type decision struct {
 	waits error
 	// held describes what keeps the set from following its spec, without being a fault; empty when nothing does.
 	held string
+	// frozen describes why fewer Machines are created than are missing, because the group has far too many; empty when it has not.
+	frozen string
 }
 
 // unconfirmed holds the creates and deletes of a set's Machines by this process that the cache does not show yet.
@@ -140,13 +142,10 @@ func newestHaveServer(living []rollout.MachineFacts, newest int) bool {
 	return slices.ContainsFunc(byAge[:max(0, min(newest, len(byAge)))], rollout.MachineFacts.HasServer)
 }
 
-// creationStopped returns why a set must not create Machines although some are missing: it is an old set of an OnDelete deployment, or
-// frozen (package machines/safety/freeze). It returns an empty string when the set may create Machines.
+// creationStopped returns why a set must not create Machines although some are missing: it is an old set of an OnDelete deployment. It returns
+// an empty string when the set may create Machines.
 func creationStopped(set *v1alpha1.MachineSet) string {
-	switch {
-	case set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen:
-		return "the set is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
-	case set.Annotations[v1alpha1.AnnotationNoCreate] == "true":
+	if set.Annotations[v1alpha1.AnnotationNoCreate] == "true" {
 		return "no Machine is created, because this is an old set of a deployment with the strategy OnDelete; no action is needed"
 	}
 	return ""
@@ -163,22 +162,30 @@ func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	return living, true
 }
 
-// runawayLimit returns how many living and lost Machines a set may have in total; wanted is the size of the set (MCM-35). A
-// larger number means that something is wrong, such as a program that removes the labels of every new Machine. Machines that are
-// being deleted do not count, because a set must be able to grow after a large scale-down with slow drains.
-func runawayLimit(wanted int) int {
-	const spare = 10
-	return 2*wanted + spare
+// crowd holds the numbers of Machines that decide whether a set that lacks Machines is frozen.
+type crowd struct {
+	// living counts the living Machines of all sets of the set's deployment. most is the size of the deployment plus its surge, at the time
+	// when it wrote the set's size; 0 for a set without a deployment.
+	living, most int
+	// own counts the living Machines of the set and those that it has lost.
+	own int
 }
 
-// withinRunawayLimit returns how many of the Machines that a set lacks may be created. create is how many it lacks; lost is how many of
-// its Machines it has lost. The error describes why the result is lower.
-func withinRunawayLimit(create, wanted, lost int) (int, error) {
-	living := wanted - create
-	left := max(0, runawayLimit(wanted)-living-lost)
-	if create <= left {
-		return create, nil
+// freeze lowers the number of Machines that a set creates, so that its deployment, or the set with the Machines that it has lost, does not get
+// far more Machines than its size allows (MCM-35, MCM-70). More would mean that something is wrong: for example, another program makes
+// Machines, or removes the labels of every new one. up is how many Machines too many there may be. Machines that are being deleted do not
+// count, because a set must be able to grow while the drains of a scale-down last (MCM-73).
+func (d *decision) freeze(c crowd, up int) {
+	limit, count := 2*d.wanted+up, c.own
+	what := "the set has %d Machines, and makes no more from %d on (2 × its size + --safety-up). Among them are Machines that were made for it and do not belong to it any more, because their labels do not match or they have another owner; each of them counts until it is deleted, or has the labels of the set's template and no other owner"
+	if group := c.most + up; c.most > 0 && group-c.living < limit-count {
+		limit, count = group, c.living
+		what = "the sets of the deployment have %d living Machines, and make no more from %d on (size + surge + --safety-up)"
 	}
-	return left, fmt.Errorf("creating only %d of %d Machines: %d Machines that were made for the set do not belong to it any more, because their labels do not match or another owner was written, and it has %d living Machines; a set of this size may have at most %d of both together. Each of them counts until it is deleted, or has the labels of the set's template and no other owner",
-		left, create, lost, living, runawayLimit(wanted))
+	if d.create <= limit-count {
+		return
+	}
+	d.create = max(0, limit-count)
+	d.frozen = fmt.Sprintf(what+". Find out what made them; the annotation %s lets the set once make the Machines that it lacks", count, limit, v1alpha1.AnnotationUnfreeze)
+	d.held = "the set is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
 }

@@ -3,6 +3,7 @@ package set
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,60 +112,67 @@ func TestASizeThatAClientRemovedFromTheSpecIsRestoredAsTheNumberOfMachines(t *te
 	}
 }
 
-func TestHowManyMachinesASetCreatesWhenItHasReleasedOthers(t *testing.T) {
-	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"a new set creates all its Machines (MCM-35)":                                                                               {100, 100, 0, 100},
-		"a set of size 100 that has released 100 Machines creates 100 new ones (MCM-35)":                                            {100, 100, 100, 100},
-		"a set of size 1 that has released 11 Machines, one below the runaway limit, creates its missing Machine (MCM-35)":          {1, 1, 11, 1},
-		"a set of size 1 that has released 12 Machines, as many as the runaway limit, creates none (MCM-35)":                        {1, 1, 12, 0},
-		"a set of size 1 creates no Machine when it has released 50, which is above the runaway limit (MCM-35)":                     {1, 1, 50, 0},
-		"a set creates only some of the missing Machines when more would exceed the runaway limit (MCM-35)":                         {20, 20, 45, 5},
-		"a set of size 1 that has released three Machines creates its missing Machine (MCM-35)":                                     {1, 1, 3, 1},
-		"a set creates its missing Machines when they bring its living and released Machines exactly to the runaway limit (MCM-35)": {2, 10, 20, 2},
+func TestHowManyMachinesASetCreatesBeforeItIsFrozen(t *testing.T) {
+	// of returns the numbers of a set of a deployment of the given size with a surge of one.
+	of := func(living, size, own int) crowd { return crowd{living: living, most: size + 1, own: own} }
+	for name, tt := range map[string]struct {
+		create, wanted int
+		crowd          crowd
+		up, want       int
+	}{
+		"a new set without a deployment creates all its Machines (MCM-35)":                                              {100, 100, crowd{}, 2, 100},
+		"a set of size 100 that has lost 100 Machines creates 100 new ones (MCM-35)":                                    {100, 100, crowd{own: 100}, 2, 100},
+		"a set of size 1 that has lost three Machines creates its missing one (MCM-35)":                                 {1, 1, crowd{own: 3}, 2, 1},
+		"a set of size 1 that has lost four Machines, twice its size plus --safety-up, creates none (MCM-35, MCM-72)":   {1, 1, crowd{own: 4}, 2, 0},
+		"a set of size 1 that has lost 50 Machines creates none (MCM-35, MCM-72)":                                       {1, 1, crowd{own: 50}, 2, 0},
+		"a set creates only some of the missing Machines when more would exceed its limit (MCM-35)":                     {20, 20, crowd{own: 37}, 2, 5},
+		"a set creates its missing Machines when they bring it exactly to its limit (MCM-35)":                           {2, 10, crowd{own: 20}, 2, 2},
+		"the new set of a rollout creates its Machines while the deployment has size plus surge":                        {1, 2, of(5, 5, 1), 2, 1},
+		"a set creates the last Machine below size plus surge plus --safety-up (MCM-70)":                                {1, 5, of(7, 5, 4), 2, 1},
+		"a set creates none while its deployment has size plus surge plus --safety-up living Machines (MCM-70, MCM-74)": {1, 5, of(8, 5, 4), 2, 0},
+		"a set creates none while its deployment has far more living Machines (MCM-70, MCM-74)":                         {2, 5, of(100, 5, 3), 2, 0},
+		"a set creates only as many as its deployment may still have (MCM-70, MCM-74)":                                  {5, 5, of(5, 5, 0), 2, 3},
+		"a set creates one more when --safety-up is greater by one (MCM-70)":                                            {1, 5, of(8, 5, 4), 3, 1},
+		"the limit of the set itself holds for a set of a deployment, too (MCM-35)":                                     {1, 5, of(4, 5, 12), 2, 0},
+		"a set whose deployment has written no size and surge is limited by its own size alone":                         {5, 5, crowd{living: 100}, 2, 5},
+		"a deployment of the largest size and surge has no limit that overflows":                                        {1, 1, crowd{living: 8, most: 2 * v1alpha1.MaxReplicas, own: 0}, 2, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)
-			if got != tt.want || (err == nil) != (got == tt.create) {
-				t.Errorf("withinRunawayLimit() allows %d of %d, error %v; want %d", got, tt.create, err, tt.want)
+			d := decision{wanted: tt.wanted, create: tt.create}
+			d.freeze(tt.crowd, tt.up)
+			if d.create != tt.want || (d.frozen == "") != (tt.want == tt.create) || (d.held == "") != (d.frozen == "") {
+				t.Errorf("creates %d of %d, want %d; %q", d.create, tt.create, tt.want, d.frozen)
 			}
 		})
 	}
 }
 
-func TestAFrozenSetDeletesButCreatesNoMachines(t *testing.T) {
-	frozen := func(replicas int32) *v1alpha1.MachineSet {
-		s := testSet(replicas)
+func TestTheMessageOfAFreeze(t *testing.T) {
+	for name, tt := range map[string]struct {
+		crowd crowd
+		parts []string
+	}{
+		"names the living Machines of the deployment, its limit, and the annotation that lifts the freeze (MCM-70)": {crowd{living: 12, most: 6, own: 4}, []string{"have 12 living Machines", "from 8 on", v1alpha1.AnnotationUnfreeze}},
+		"names the Machines of a set with those that it has lost, its limit, and what ends the freeze (MCM-35)":     {crowd{own: 13}, []string{"has 13 Machines", "from 12 on", "do not belong to it any more", v1alpha1.AnnotationUnfreeze}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decision{wanted: 5, create: 1}
+			d.freeze(tt.crowd, 2)
+			for _, part := range tt.parts {
+				if !strings.Contains(d.frozen, part) {
+					t.Errorf("the message is %q, want it to contain %q", d.frozen, part)
+				}
+			}
+		})
+	}
+}
+
+func TestTheLabelFreezeDecidesNothing(t *testing.T) {
+	t.Run("a set with the label of a frozen set creates what it lacks (MCM-78)", func(t *testing.T) {
+		s := testSet(3)
 		s.Labels = map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen}
-		return s
-	}
-	decided := func(s *v1alpha1.MachineSet, machines ...*v1alpha1.Machine) decision {
-		return decide(observe(s, machines, s.Spec.Removals, unconfirmed{}, start))
-	}
-	t.Run("a frozen set creates no Machine although two are missing (MCM-70)", func(t *testing.T) {
-		if d := decided(frozen(3), machine("a", 1)); d.create != 0 || d.wanted != 3 {
+		if d := decide(observe(s, []*v1alpha1.Machine{machine("a", 1)}, nil, unconfirmed{}, start)); d.create != 2 {
 			t.Errorf("decide() = %+v", d)
-		}
-	})
-	t.Run("a set that is no longer frozen creates the missing Machines (MCM-71)", func(t *testing.T) {
-		if d := decided(testSet(3), machine("a", 1)); d.create != 2 {
-			t.Errorf("decide() = %+v", d)
-		}
-	})
-	t.Run("a set is not frozen, and creates Machines, when its freeze label has the value true instead of True (MCM-78)", func(t *testing.T) {
-		s := frozen(3)
-		s.Labels[v1alpha1.LabelFreeze] = "true"
-		if d := decided(s, machine("a", 1)); d.create != 2 {
-			t.Errorf("decide() = %+v", d)
-		}
-	})
-	t.Run("a frozen set still deletes Machines that are surplus or listed in spec.removals (MCM-76)", func(t *testing.T) {
-		if d := decided(frozen(1), machine("a", 1), machine("b", 1)); len(d.remove) != 1 {
-			t.Errorf("decide() with a surplus = %+v", d)
-		}
-		s := frozen(1)
-		s.Spec.Removals = []v1alpha1.Removal{{Name: "a", UID: "a"}}
-		if d := decided(s, machine("a", 1), machine("b", 1)); len(d.remove) != 1 || d.remove[0].Name != "a" {
-			t.Errorf("decide() with a named Machine = %+v", d)
 		}
 	})
 }

@@ -240,18 +240,23 @@ var errCacheOld = errors.New("the cache shows an older MachineSet")
 // Before the first such decision it also reads the set's Machines, because the cache may not show yet what an earlier leader created or
 // deleted. It records the differences as expectations, and reports whether there are any.
 func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
+	if err := x.readSpecLive(ctx, set); err != nil || x.hasReadLive(set) {
+		return false, err
+	}
+	return x.readMachinesLive(ctx, set, machines)
+}
+
+// readSpecLive returns errCacheOld when the API server has another spec of the set than the cache, or the set is being deleted or gone.
+func (x *expectations) readSpecLive(ctx context.Context, set *v1alpha1.MachineSet) error {
 	var now v1alpha1.MachineSet
 	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading the MachineSet: %w", err)
+		return fmt.Errorf("reading the MachineSet: %w", err)
 	}
 	// A deletion is noticed, too: when it begins, the API server raises the generation.
 	if now.UID != set.UID || now.Generation != set.Generation {
-		return false, errCacheOld
+		return errCacheOld
 	}
-	if x.hasReadLive(set) {
-		return false, nil
-	}
-	return x.readMachinesLive(ctx, set, machines)
+	return nil
 }
 
 // readMachinesLive reads the set's Machines from the API server. It records the differences from the cache as expectations, and reports

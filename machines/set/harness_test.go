@@ -68,7 +68,7 @@ func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *in
 	var mu sync.Mutex
 	calls = new(int)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.MachineSet{}).WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).
-		WithIndex(&v1alpha1.Machine{}, madeIndex, baseOf).
+		WithIndex(&v1alpha1.Machine{}, madeIndex, baseOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			mu.Lock()
 			defer mu.Unlock()

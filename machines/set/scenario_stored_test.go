@@ -55,7 +55,7 @@ func TestMachinesThatTheAPIServerStoresOtherwiseThanDroverWritesThem(t *testing.
 	}
 }
 
-func TestMachinesThatASetHasLostCountTowardsItsRunawayLimit(t *testing.T) {
+func TestMachinesThatASetHasLostCountTowardsItsFreeze(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	set := testSet(2)
 	if err := r.machines.create(t.Context(), set, 4); err != nil {

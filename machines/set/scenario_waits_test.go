@@ -59,7 +59,7 @@ func TestASetThatLacksMachinesShowsWhyWithinTwoMinutes(t *testing.T) {
 		"the connection breaks when the set is written": {set: func(s *v1alpha1.MachineSet) { s.Finalizers = nil }, patch: func(_ client.Object, n int) error {
 			return fmt.Errorf("write tcp 10.0.0.5:%d->10.0.0.9:443: broken pipe", 40000+n)
 		}, kind: v1alpha1.ConditionReplicaFailure, what: "broken pipe", do: "drover tries again automatically"},
-		"the group is frozen":                        {set: func(s *v1alpha1.MachineSet) { s.Labels = map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen} }, kind: v1alpha1.ConditionAvailable, what: "frozen", do: "see the condition"},
+		"the group is frozen":                        {set: crowded, kind: v1alpha1.ConditionAvailable, what: "frozen", do: "see the condition"},
 		"it is an old set of an OnDelete deployment": {set: func(s *v1alpha1.MachineSet) { s.Annotations = map[string]string{v1alpha1.AnnotationNoCreate: "true"} }, kind: v1alpha1.ConditionAvailable, what: "old set", do: "no action is needed"},
 		"no API server has answered":                 {options: outage, kind: v1alpha1.ConditionAvailable, what: "has not been reached", do: "before it answers"},
 		"its selector does not match its template":   {set: func(s *v1alpha1.MachineSet) { s.Spec.Selector.MatchLabels["x"] = "y" }, kind: v1alpha1.ConditionReplicaFailure, what: "does not match", do: "add the selector's labels"},
@@ -81,6 +81,9 @@ func TestASetThatLacksMachinesShowsWhyWithinTwoMinutes(t *testing.T) {
 				tt.set(set)
 			}
 			must(t, r.client.Create(t.Context(), set))
+			for i := range 6 { // Only a set of that name has lost them.
+				must(t, r.client.Create(t.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: fmt.Sprintf("crowded-bcdf%d", 2+i)}}))
+			}
 			calls, writes := 0, 0
 			r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -119,6 +122,9 @@ func TestASetThatLacksMachinesShowsWhyWithinTwoMinutes(t *testing.T) {
 func tooLarge(s *v1alpha1.MachineSet) {
 	s.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)}
 }
+
+// crowded makes a set one that has lost more Machines than it may have.
+func crowded(s *v1alpha1.MachineSet) { s.Name = "crowded" }
 
 func must(t *testing.T, err error) {
 	t.Helper()

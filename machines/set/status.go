@@ -29,18 +29,15 @@ import (
 const (
 	reasonInvalid = "InvalidConfiguration"
 	reasonSize    = rollout.ReasonSizeTooLarge
-	reasonRunaway = "TooManyMachines"
 	reasonWaits   = "WaitingForServers"
 	reasonStopped = "ReconcileFailed"
 )
 
 // reasonOf returns the reason for the first of the errors that is not nil; one is not.
-func reasonOf(acted, runaway, waits error) string {
+func reasonOf(acted, waits error) string {
 	switch {
 	case acted != nil:
 		return string(createCode(acted))
-	case runaway != nil:
-		return reasonRunaway
 	case errors.Is(waits, v1alpha1.ErrProviderSpecTooLarge):
 		return reasonInvalid
 	}
@@ -96,7 +93,7 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, since time
 	st := withoutOthers(*set.Status.DeepCopy())
 	st.ErrorReason, st.ErrorMessage = &reason, bounded(err.Error())
 	size, _ := wanted(set, int(st.Replicas))
-	st.Conditions = conditions(set, st, decision{wanted: size}, metav1.NewTime(since))
+	st.Conditions = conditions(set, st, decision{wanted: size, frozen: rollout.WhyFrozen(set.Status.Conditions)}, metav1.NewTime(since))
 	return st
 }
 
@@ -140,7 +137,7 @@ func (s *statuses) write(ctx context.Context, set *v1alpha1.MachineSet, st v1alp
 }
 
 // ours lists the conditions that this controller writes.
-var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure, v1alpha1.ConditionWarnings}
+var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure, v1alpha1.ConditionWarnings, v1alpha1.ConditionFrozen}
 
 // withoutOthers returns a status without the fields that only other controllers write.
 func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
@@ -164,7 +161,7 @@ func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 }
 
 // conditions returns the conditions of a set: Available when all its Machines are available, ReplicaFailure when the set cannot create
-// Machines, and, for a set without a deployment, Warnings when its spec has fields that drover does not use.
+// Machines, Frozen when it may not, and, for a set without a deployment, Warnings when its spec has fields that drover does not use.
 func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next decision, now metav1.Time) []metav1.Condition {
 	wanted := next.wanted
 	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllAvailable",
@@ -183,6 +180,9 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next dec
 	if texts := set.Spec.WithoutEffect(); len(texts) > 0 && metav1.GetControllerOfNoCopy(set) == nil {
 		all = append(all, metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: "WithoutEffect",
 			Message: fault.Line(strings.Join(texts, "; "))})
+	}
+	if c := rollout.FrozenCondition(set.Status.Conditions, next.frozen); c != nil {
+		all = append(all, *c)
 	}
 	for i := range all {
 		all[i].ObservedGeneration, all[i].LastTransitionTime = set.Generation, now
@@ -204,11 +204,12 @@ const (
 	ownedStatusInterval = 25 * time.Second
 )
 
-// urgent reports whether a set's status must be written immediately: its error has changed, or its size is 0 and its last Machine
-// is gone, because a rollout waits for that. No controller waits for other counts.
+// urgent reports whether a set's status must be written immediately: its error or its freeze has changed, or its size is 0 and its last
+// Machine is gone, because a rollout waits for that. No controller waits for other counts.
 func urgent(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) bool {
 	empty := st.Replicas == 0 && ptr.Deref(set.Spec.Replicas, 1) == 0
-	return empty || !ptr.Equal(set.Status.ErrorReason, st.ErrorReason)
+	froze := (rollout.WhyFrozen(set.Status.Conditions) == "") != (rollout.WhyFrozen(st.Conditions) == "")
+	return empty || froze || !ptr.Equal(set.Status.ErrorReason, st.ErrorReason)
 }
 
 // writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until the write

@@ -47,8 +47,8 @@ const (
 	// AnnotationRollbackTo, on a MachineDeployment, is the revision whose template drover restores; 0 means the previous revision. drover
 	// removes the annotation in the write that restores the template.
 	AnnotationRollbackTo = Prefix + "rollback-to"
-	// AnnotationUnfreeze, on a MachineDeployment or a MachineSet, with any value: drover ends a freeze of the group once, and removes
-	// the annotation in the same write. machine-controller-manager uses the key AnnotationUnfreezeMCM for the same purpose.
+	// AnnotationUnfreeze, on a MachineDeployment or a MachineSet, with any value: a frozen set makes once the Machines that it lacks. drover
+	// removes the annotation. machine-controller-manager uses the key AnnotationUnfreezeMCM for the same purpose.
 	AnnotationUnfreeze    = Prefix + "unfreeze"
 	AnnotationUnfreezeMCM = "safety.machine.sapcloud.io/unfreeze"
 	// AnnotationForceDelete, on a Machine, with the value "true": drover removes the Machine's finalizers even when it cannot reach the
@@ -131,8 +131,8 @@ const (
 	// AnnotationNodeGroup, on the template node that the autoscaler receives, is the ID of the node group. It is an annotation, because a
 	// label would make similar groups look different to the autoscaler (CA-C102).
 	AnnotationNodeGroup = Prefix + "node-group"
-	// LabelFreeze, on a MachineDeployment and its MachineSets, with the value [Frozen]: the sets create no Machines (see
-	// [ConditionFrozen]). The key and the value are machine-controller-manager's.
+	// LabelFreeze, on a frozen MachineSet and its MachineDeployment, with the value [Frozen]. It shows what [ConditionFrozen] says, and decides
+	// nothing. The key and the value are machine-controller-manager's.
 	LabelFreeze = "freeze"
 	// Frozen is the value of LabelFreeze. Other values have no effect.
 	Frozen = "True"
@@ -255,8 +255,8 @@ const (
 	ConditionBoundsValid = Prefix + "BoundsValid"
 	// ConditionTemplateResolved means that the cloud has everything that the template names, and that status.nodeTemplate is current.
 	ConditionTemplateResolved = Prefix + "TemplateResolved"
-	// ConditionFrozen, on a MachineDeployment and its MachineSets, means that the group has far more Machines than its size allows. Until
-	// the freeze ends, the sets create no Machines, and drover refuses the autoscaler's scale-ups. Everything else works.
+	// ConditionFrozen, on a MachineSet and its MachineDeployment, means that the set lacks Machines and creates none, because there are far more
+	// than the size allows. Until that ends, drover refuses the autoscaler's scale-ups of the group. Everything else works.
 	ConditionFrozen = Prefix + "Frozen"
 	// ConditionRepairHeld exists while drover does not replace unhealthy Machines because too many Machines are unhealthy at the same
 	// time. The reason names the scope in which there are too many.

@@ -56,9 +56,6 @@ func (u *update) takeDeployment(d *v1alpha1.MachineDeployment, gone bool) {
 	key, id := keyOf(d), ID(d.Namespace, d.Name)
 	u.dirty[id] = true
 	old := u.deployments.Get(key)
-	if gone && old != nil && old.UID != d.UID {
-		return
-	}
 	if old != nil {
 		u.groupIDs.Drop(string(old.UID))
 		u.deployments.Drop(key)
@@ -72,9 +69,6 @@ func (u *update) takeDeployment(d *v1alpha1.MachineDeployment, gone bool) {
 func (u *update) takeSet(s *v1alpha1.MachineSet, gone bool) {
 	key := keyOf(s)
 	old := u.sets.Get(key)
-	if gone && old != nil && old.UID != s.UID {
-		return
-	}
 	if old != nil {
 		u.changed(old)
 		persistent.Unlink(&u.setsOf, string(parentOf(old)), string(old.UID))

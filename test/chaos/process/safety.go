@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/machines/health"
 	healthverdict "github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/openstack"
-	"github.com/drover-project/drover/machines/safety/freeze"
 	"github.com/drover-project/drover/machines/safety/orphans"
 	orphansverdict "github.com/drover-project/drover/machines/safety/orphans/verdict"
 	"github.com/drover-project/drover/machines/safety/reach"
@@ -41,7 +40,7 @@ func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	return reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
 }
 
-// addSafety adds the controllers that replace unhealthy Machines, collect orphans and freeze groups, if the world has
+// addSafety adds the controllers that replace unhealthy Machines and collect orphans, if the world has
 // the safety controllers.
 func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *reach.Watch) error {
 	if !p.world.Safety {
@@ -59,10 +58,6 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	if err != nil {
 		return fmt.Errorf("creating the health controller: %w", err)
 	}
-	freezes, err := freeze.New(freeze.Options{Control: mgr, Clock: now, Lease: lease, Limits: freeze.Limits{Up: 2, Down: 1, Period: time.Minute}, Registry: p.registry})
-	if err != nil {
-		return fmt.Errorf("creating the freeze of groups: %w", err)
-	}
 	began := time.Now()
 	collector, err := orphans.New(orphans.Options{
 		Control: mgr, Target: mgr, Cloud: os, Clock: now, Lease: lease, Period: OrphanPeriod, VolumeTimeout: 5 * time.Minute, Registry: p.registry,
@@ -75,7 +70,7 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	if err != nil {
 		return fmt.Errorf("creating the orphan collector: %w", err)
 	}
-	return errors.Join(mgr.Add(asked), repair.SetupWithManager(mgr), freezes.SetupWithManager(mgr), collector.SetupWithManager(mgr))
+	return errors.Join(mgr.Add(asked), repair.SetupWithManager(mgr), collector.SetupWithManager(mgr))
 }
 
 // confirmed returns a function that reports whether an operator has confirmed the deletion of orphans.

@@ -32,7 +32,7 @@ type Options struct {
 	SilentServers bool
 	// PodVolume is true when pods have a volume, and a PodDisruptionBudget forbids their eviction until 45 s after RecordDeletion.
 	PodVolume bool
-	// Safety is true when drover replaces unhealthy Machines, collects orphans, freezes groups and watches the API server's
+	// Safety is true when drover replaces unhealthy Machines, collects orphans and watches the API server's
 	// reachability, as it does in production. Nodes whose kubelets were stopped become Unknown 40 s later.
 	Safety bool
 	// DisturbedWatch disturbs drover's watches. Nil means that no watch is disturbed.

@@ -1,0 +1,118 @@
+package set
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// freeze lowers the number of Machines that a decision creates, as far as the set is frozen. An annotation of the set lifts the freeze once. A
+// set that is not shown as frozen yet is compared with the API server first: freeze returns errCacheOld when the cache is late.
+func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) error {
+	if d.create == 0 || r.options.SafetyUp < 0 {
+		return nil
+	}
+	set := seen.set
+	group, err := r.machines.group(ctx, set)
+	if err != nil {
+		return err
+	}
+	c, err := r.crowd(ctx, seen, group)
+	if err != nil {
+		return err
+	}
+	limited := *d
+	if limited.freeze(c, r.options.SafetyUp); limited.frozen == "" || len(ownership.Unfreezes(set)) > 0 {
+		return nil
+	}
+	if rollout.WhyFrozen(set.Status.Conditions) == "" {
+		if err := r.expected.compare(ctx, group); err != nil {
+			return err
+		}
+	}
+	*d = limited
+	return nil
+}
+
+// member is a set of a deployment with its Machines.
+type member struct {
+	set      *v1alpha1.MachineSet
+	machines []*v1alpha1.Machine
+}
+
+// group returns all sets of the deployment of a set; the set alone when it has none. The objects belong to the informer cache and must not be
+// changed.
+func (ms *machines) group(ctx context.Context, set *v1alpha1.MachineSet) (group []member, err error) {
+	sets := []*v1alpha1.MachineSet{set}
+	if ref := metav1.GetControllerOfNoCopy(set); ref != nil {
+		var list v1alpha1.MachineSetList
+		of := client.MatchingFields{controllerIndex: string(ref.UID)}
+		if err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing MachineSets: %w", err)
+		}
+		sets = ownership.Pointers(list.Items)
+	}
+	for _, s := range sets {
+		owned, err := ms.owned(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		group = append(group, member{s, owned})
+	}
+	return group, nil
+}
+
+// crowd counts the Machines of a group and of one of its sets.
+func (r *Reconciler) crowd(ctx context.Context, seen observed, group []member) (c crowd, err error) {
+	own := make([]*v1alpha1.Machine, len(seen.machines))
+	for i, f := range seen.machines {
+		own[i] = f.Machine
+	}
+	lost, err := r.machines.lost(ctx, seen.set, own)
+	if err != nil {
+		return crowd{}, err
+	}
+	c.own = seen.living() + lost
+	if metav1.GetControllerOfNoCopy(seen.set) == nil {
+		return c, nil
+	}
+	c.most, _ = strconv.Atoi(seen.set.Annotations[v1alpha1.AnnotationMaxReplicas])
+	for _, m := range group {
+		c.living += observe(m.set, m.machines, m.set.Spec.Removals, r.expected.unconfirmed(m.set), r.clock.Now()).living()
+	}
+	return c, nil
+}
+
+// living counts the living Machines of a set, with those that the cache does not show yet.
+func (s observed) living() int {
+	n := s.unseen
+	for _, f := range s.machines {
+		if f.Living() {
+			n++
+		}
+	}
+	return n
+}
+
+// compare returns errCacheOld when the API server has another spec or other Machines of a set than the cache.
+func (x *expectations) compare(ctx context.Context, group []member) error {
+	for _, m := range group {
+		if err := x.readSpecLive(ctx, m.set); err != nil {
+			return err
+		}
+		switch news, err := x.readMachinesLive(ctx, m.set, m.machines); {
+		case err != nil:
+			return err
+		case news:
+			return errCacheOld
+		}
+	}
+	return nil
+}
