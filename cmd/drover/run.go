@@ -191,7 +191,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		reconciler,
 		set.New(set.Options{
 			Control: mgr, Clock: now, PlaceRecord: its.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
-			SafetyUp: o.freeze.up, Frozen: frozen,
+			SafetyUp: o.freeze.safetyUp(), SafetyDown: o.freeze.down, FreezePeriod: o.freeze.period, Frozen: frozen,
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,

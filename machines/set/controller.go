@@ -34,10 +34,6 @@ import (
 // retryReach is the interval at which a set that lacks Machines is reconciled while drover cannot reach an API server.
 const retryReach = 5 * time.Second
 
-// frozenRetry is the interval at which a frozen set is reconciled. The deletion of a Machine that counts and does not belong to the set does
-// not enqueue the set.
-const frozenRetry = 5 * time.Second
-
 // stoppedAfter is how long the reconciles of a set must fail before its status shows it. Most failures end with one of the first retries.
 const stoppedAfter = time.Minute
 
@@ -57,8 +53,11 @@ type Options struct {
 	// When the function is nil or returns nil, the Machine is created without a status.providerStatus.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// SafetyUp is by how many Machines a set or its deployment may exceed its limit before the set is frozen (see [ownership.Freezes]). Default:
-	// 2. With a negative value no set is frozen.
-	SafetyUp int
+	// 2. With a negative value no set is frozen. SafetyDown is how many Machines fewer than those that freeze the set set it free. Default: 1.
+	SafetyUp, SafetyDown int
+	// FreezePeriod is the interval at which a frozen set is reconciled, because the deletion of a Machine that counts and does not belong to
+	// the set does not enqueue the set. Default: a minute.
+	FreezePeriod time.Duration
 	// Frozen is the metric of frozen objects. nil means that there is none.
 	Frozen *prometheus.GaugeVec
 	// Concurrent is how many sets are reconciled at the same time. Default: 10.
@@ -90,7 +89,7 @@ func New(o Options) *Reconciler {
 }
 
 func assemble(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
-	o.SafetyUp = cmp.Or(o.SafetyUp, 2)
+	o.SafetyUp, o.SafetyDown, o.FreezePeriod = cmp.Or(o.SafetyUp, 2), cmp.Or(o.SafetyDown, 1), cmp.Or(o.FreezePeriod, time.Minute)
 	writer := patch.Writer{Client: c, FieldManager: FieldManager}
 	expected := newExpectations(live, o.Clock)
 	lease := leaseCheck{o.Lease, o.Clock}
@@ -271,7 +270,7 @@ func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decisio
 		return err
 	}
 	if d.frozen != "" {
-		*wait = ownership.Soonest(*wait, frozenRetry)
+		*wait = ownership.Soonest(*wait, r.options.FreezePeriod)
 	}
 	if stale, _ := r.options.Reach.Stale(); d.create > 0 && stale != "" {
 		// The informer cache may be out of date: Machines that it does not show may exist.

@@ -177,10 +177,10 @@ type crowd struct {
 // count, because a set must be able to grow while the drains of a scale-down last (MCM-73).
 func (d *decision) freeze(c crowd, up int) {
 	limit, count := 2*d.wanted+up, c.own
-	what := "the set has %d Machines, and makes no more from %d on (2 × its size + --safety-up). Among them are Machines that were made for it and do not belong to it any more, because their labels do not match or they have another owner; each of them counts until it is deleted, or has the labels of the set's template and no other owner"
+	what := "the set has %d Machines, and makes no more from %d on (2 × its size + --safety-up; --safety-down sets it free). Among them are Machines that were made for it and do not belong to it any more, because their labels do not match or they have another owner; each of them counts until it is deleted, or has the labels of the set's template and no other owner"
 	if group := c.most + up; c.most > 0 && group-c.living < limit-count {
 		limit, count = group, c.living
-		what = "the sets of the deployment have %d living Machines, and make no more from %d on (size + surge + --safety-up)"
+		what = "the sets of the deployment have %d living Machines, and make no more from %d on (size + surge + --safety-up; --safety-down sets them free)"
 	}
 	if d.create <= limit-count {
 		return

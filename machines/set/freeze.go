@@ -14,7 +14,8 @@ import (
 )
 
 // freeze lowers the number of Machines that a decision creates, as far as the set is frozen. An annotation of the set lifts the freeze once. A
-// set that is not shown as frozen yet is compared with the API server first: freeze returns errCacheOld when the cache is late.
+// set that is not shown as frozen yet is compared with the API server first: freeze returns errCacheOld when the cache is late. A set that is
+// shown as frozen is set free by SafetyDown Machines fewer than those that freeze it.
 func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) error {
 	if d.create == 0 || r.options.SafetyUp < 0 {
 		return nil
@@ -28,11 +29,15 @@ func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) err
 	if err != nil {
 		return err
 	}
+	shown, up := rollout.WhyFrozen(set.Status.Conditions) != "", r.options.SafetyUp
+	if shown {
+		up -= r.options.SafetyDown - 1
+	}
 	limited := *d
-	if limited.freeze(c, r.options.SafetyUp); limited.frozen == "" || len(ownership.Unfreezes(set)) > 0 {
+	if limited.freeze(c, up); limited.frozen == "" || len(ownership.Unfreezes(set)) > 0 {
 		return nil
 	}
-	if rollout.WhyFrozen(set.Status.Conditions) == "" {
+	if !shown {
 		if err := r.expected.compare(ctx, group); err != nil {
 			return err
 		}

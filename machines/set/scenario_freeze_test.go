@@ -177,6 +177,21 @@ func TestASetIsFrozenWhileItsDeploymentHasTooManyMachines(t *testing.T) {
 		p.edit("old", `{"spec":{"removals":[{"name":"old-x0000","uid":"old-x0000"}]}}`)
 		p.expect("", 2)
 	})
+	t.Run("a frozen set is set free by --safety-down Machines fewer than those that froze it (MCM-71)", func(t *testing.T) {
+		p := newPool(t, 5)
+		p.r = with(p.r, func(o *Options) { o.SafetyDown = 2 })
+		p.expect(overshoot, 1)
+		for _, tt := range []struct {
+			removed, marks string
+			machines       int
+		}{{"x0000", overshoot, 1}, {"x0001", free, 2}} {
+			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old-" + tt.removed}}
+			m.Finalizers = nil
+			must(t, p.r.client.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			must(t, p.r.client.Delete(t.Context(), m))
+			p.expect(tt.marks, tt.machines)
+		}
+	})
 	t.Run("a set is not frozen with a negative --safety-up (MCM-70)", func(t *testing.T) {
 		p := newPool(t, 50)
 		p.r = with(p.r, func(o *Options) { o.SafetyUp = -1 })
@@ -255,12 +270,13 @@ func TestALateCacheFreezesNoSet(t *testing.T) {
 	})
 }
 
-func TestAFrozenSetIsReconciledAgainSoon(t *testing.T) {
-	t.Run("within seconds, because the deletion of another set's Machine does not enqueue it (MCM-71)", func(t *testing.T) {
+func TestAFrozenSetIsReconciledAgain(t *testing.T) {
+	t.Run("after the period of the flag, because the deletion of another set's Machine does not enqueue it (MCM-71)", func(t *testing.T) {
 		p := newPool(t, 5)
+		p.r = with(p.r, func(o *Options) { o.FreezePeriod = 7 * time.Second })
 		p.expect(overshoot, 1)
 		result, err := p.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "set"}})
-		if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 5*time.Second {
+		if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 7*time.Second {
 			t.Errorf("it is reconciled after %v, error %v", result.RequeueAfter, err)
 		}
 	})
