@@ -225,12 +225,12 @@ func (c *clouds) Collect(ctx context.Context, r cloud.Resource) error {
 
 // IsServerGone calls the method of the same name of the cloud to which the provider ID belongs. It returns an error when the ID
 // belongs to no known cloud.
-func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
+func (c *clouds) IsServerGone(ctx context.Context, providerID, place string) (bool, error) {
 	owner := c.owning(providerID)
 	if owner == nil {
 		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is the provider ID of no known cloud", providerID)
 	}
-	return owner.IsServerGone(ctx, providerID, places)
+	return owner.IsServerGone(ctx, providerID, place)
 }
 
 // Changes returns a channel that receives the changes of all clouds.

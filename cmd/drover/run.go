@@ -89,7 +89,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
+	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, registry), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w, o, registry, around.local)

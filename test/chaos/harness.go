@@ -173,7 +173,6 @@ func (h *harness) replace() {
 	h.crashes++
 	h.recordCalls()
 	h.heldBack = h.heldBack || h.process.HeldBack()
-	led := h.process.LastRenewal()
 	if old := h.process; old.Dead() || old.Ended() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
@@ -190,7 +189,7 @@ func (h *harness) replace() {
 		})
 		time.Sleep(time.Until(old.LeaseEnds()))
 	}
-	next := process.Options{Failing: h.run.Failing, LedBefore: led}
+	next := process.Options{Failing: h.run.Failing}
 	if h.crashes == 1 {
 		next.Calls = h.run.Again
 	}
