@@ -46,7 +46,6 @@ func (l *lease) lose(s *StaleLeader, ago time.Duration) {
 	l.renewed, l.resumed = time.Now().Add(-ago), time.Now().Add(s.Pause)
 }
 
-
 // ends returns the time at which another process may acquire the lease.
 func (l *lease) ends() time.Time {
 	l.mu.Lock()
