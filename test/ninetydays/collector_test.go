@@ -119,10 +119,13 @@ func (c *collector) delete(o *orphans.Orphan) bool {
 	if o.Kind != orphans.KindNode && row == nil {
 		return true
 	}
+	if node := c.api.nodes.row(o.ID); o.Kind == orphans.KindNode && (node == nil || *node != *o.Node) {
+		return false
+	}
 	s := c.orphan(o)
 	switch {
 	case o.Kind == orphans.KindNode:
-		if s.built || c.api.nodes.row(o.ID) == nil || *c.api.nodes.row(o.ID) != *o.Node {
+		if s.built {
 			return false
 		}
 		s.node = nil
