@@ -1,14 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
@@ -38,17 +34,4 @@ func (o *cloudOptions) validate() error {
 		return fmt.Errorf("--server-group %q: it must be %s or empty; to use another group, name it in the provider spec", o.serverGroup, sharedServerGroup)
 	}
 	return nil
-}
-
-// mayCollect returns a function that reports whether an operator has confirmed that orphans may be collected, however many they are. The
-// confirmation is an annotation on the ConfigMap of the cluster id.
-func mayCollect(c ctrlclient.Reader, namespace string) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
-		var stored corev1.ConfigMap
-		key := ctrlclient.ObjectKey{Namespace: namespace, Name: clusterIDConfigMap}
-		if err := c.Get(ctx, key, &stored); err != nil {
-			return false, fmt.Errorf("reading ConfigMap %s: %w", key, err)
-		}
-		return stored.Annotations[v1alpha1.AnnotationCollect] == "yes", nil
-	}
 }

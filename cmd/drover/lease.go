@@ -40,9 +40,6 @@ type lease struct {
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent. It is zero while this process does not hold the lease.
 	renewed time.Time
-	// before is when another holder last renewed the lease; zero when this process has not seen another holder. since is when this
-	// process took the lease; zero when it has not.
-	before, since time.Time
 }
 
 // newLease returns the lock of the leader election. With the flag for machine-controller's lease, the lock also holds that
@@ -82,29 +79,8 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
 		l.drop()
-		l.readOther(record.RenewTime.Time)
 	}
 	return record, raw, err
-}
-
-// readOther records when another holder renewed the lease, unless this process has taken the lease.
-func (l *lease) readOther(renewed time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since.IsZero() {
-		l.before = renewed
-	}
-}
-
-// Leading returns when another process last renewed the lease before this process took it (zero when no other process did), and
-// when this process took it. Both times are zero without leader election.
-func (l *lease) Leading() (before, since time.Time) {
-	if l == nil {
-		return before, since
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.before, l.since
 }
 
 // Create creates the lease with this process as its holder.
@@ -128,9 +104,6 @@ func (l *lease) note(record resourcelock.LeaderElectionRecord, sent time.Time, e
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.renewed = sent
-		if l.since.IsZero() {
-			l.since = sent
-		}
 	}
 	return err
 }

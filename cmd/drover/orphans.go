@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// addOrphans adds the collector of resources without a Machine. id is the cluster id.
-func addOrphans(w wiring, o *options, id string, its cloud.Cloud) error {
+// addOrphans adds the collector of resources without a Machine.
+func addOrphans(w wiring, o *options, its cloud.Cloud) error {
 	if o.orphans.mode == ignoreOrphans {
 		return nil
 	}
@@ -20,12 +20,10 @@ func addOrphans(w wiring, o *options, id string, its cloud.Cloud) error {
 	collector, err := orphans.New(orphans.Options{
 		Control: mgr, Target: w.target, Cloud: w.cloud(its), Clock: clock.RealClock{},
 		Settings: verdict.Settings{
-			ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age, MaxPerPass: o.orphans.maxPerPass, DrainTimeout: o.drainTimeout,
+			ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age,
 		},
-		Period: o.orphans.period, VolumeTimeout: o.machines.volumeDetachTimeout,
-		Namespace: o.namespace, IDConfigMap: clusterIDConfigMap, ClusterID: id,
-		Confirmed: mayCollect(mgr.GetClient(), o.namespace), Lease: w.lease, Leading: w.lease.Leading, Stale: w.staleness, Observed: o.observe,
-		Registry: metrics.Registry,
+		Period: o.orphans.period, MaxPerPass: o.orphans.maxPerPass, DrainTimeout: o.drainTimeout, VolumeTimeout: o.machines.volumeDetachTimeout,
+		Namespace: o.namespace, Lease: w.lease, Stale: w.staleness, Observed: o.observe, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return fmt.Errorf("making the collector of orphans: %w", err)

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/machines/cloud"
@@ -29,31 +27,4 @@ func TestObserveModeDeletesNoOrphan(t *testing.T) {
 	if s.collected > 0 || len(o.decisions) != 1 || o.decisions[0].Verb != "delete server" {
 		t.Errorf("deleted %d; noted %v, want the deletion as a decision", s.collected, o.decisions)
 	}
-}
-
-func TestWhatDroverKnowsAboutTheLastChangeOfLeader(t *testing.T) {
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	k := &lock{clock: clocktesting.NewFakePassiveClock(noon), holder: "another"}
-	l := &lease{Interface: k, clock: k.clock}
-	t.Run("the times of the last change are unknown before the leader lease was read (MCM-82)", func(t *testing.T) {
-		if before, since := l.Leading(); !before.IsZero() || !since.IsZero() {
-			t.Errorf("got %s and %s", before, since)
-		}
-	})
-	t.Run("drover knows when the previous leader last renewed the lease and when this process took it (MCM-82)", func(t *testing.T) {
-		yesterday := noon.Add(-24 * time.Hour)
-		k.renewed = metav1.NewTime(yesterday)
-		_, _, _ = l.Get(t.Context())
-		must(t, l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}))
-		k.clock.SetTime(noon.Add(time.Hour))
-		must(t, l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}))
-		if before, since := l.Leading(); !before.Equal(yesterday) || !since.Equal(noon) {
-			t.Errorf("got %s and %s", before, since)
-		}
-	})
-	t.Run("the times of the last change are unknown without leader election (MCM-82)", func(t *testing.T) {
-		if before, since := (*lease)(nil).Leading(); !before.IsZero() || !since.IsZero() {
-			t.Errorf("got %s and %s", before, since)
-		}
-	})
 }

@@ -85,7 +85,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
 	}
-	if err := errors.Join(addControllers(w, o, its), addRepair(w, o), addOrphans(w, o, id, its), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
+	if err := errors.Join(addControllers(w, o, its), addRepair(w, o), addOrphans(w, o, its), addHandover(mgr, w.lease.waiting(), refusals)); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w, o, its, around.local)

@@ -102,14 +102,14 @@ func rowOf(m *v1alpha1.Machine, f machine.Forecast) row {
 
 // OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. living is true when the
 // resource's Machine exists. Then OfResource returns false, because the Machine's own entry covers the resource. The outcome is Left: the
-// orphan collector deletes nothing before two of its searches have agreed, and after a take-over its checks usually need a confirmation.
+// orphan collector has not seen the end of that Machine, so it deletes the resource only when a person confirms it.
 func OfResource(r cloud.Resource, living bool) (e Entry, ok bool) {
 	if living {
 		return Entry{}, false
 	}
 	e = Entry{
 		Kind: string(r.Kind), Name: r.ID, Outcome: Left,
-		Why: fmt.Sprintf("it was made for Machine %s, which does not exist: the orphan collector reports it, and deletes it only when its checks allow that", r.Machine),
+		Why: fmt.Sprintf("it was made for Machine %s, which does not exist: the orphan collector reports it, and deletes it when a person confirms that", r.Machine),
 	}
 	if r.Name != "" {
 		e.Name = r.Name + " (" + r.ID + ")"

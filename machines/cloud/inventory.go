@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,11 +17,10 @@ type Inventory interface {
 	// was accepted. Errors: Conflict when the resource was not deleted because it lacks an owner tag or a living server uses it.
 	Collect(ctx context.Context, r Resource) error
 
-	// IsServerGone reports whether the server of a provider ID is proven gone: it is missing from the complete lists of the given
-	// projects, and a GET by its ID answers 404 in each of these projects. places holds the Place of each [Project] in which the
-	// server was seen; when places is empty, IsServerGone asks all known projects. It returns an error, with the reason, when it
-	// cannot decide.
-	IsServerGone(ctx context.Context, providerID string, places []string) (bool, error)
+	// IsServerGone reports whether the server of a provider ID is proven gone: it is missing from the complete lists of a project, and a
+	// GET by its ID answers 404 there. place is [Remembered].Place of the server's Machine. When place is empty, all known projects must
+	// prove the absence. IsServerGone returns an error, with the reason, when it cannot decide.
+	IsServerGone(ctx context.Context, providerID, place string) (bool, error)
 }
 
 // Project holds the resources of this cluster in one project of a cloud.
@@ -34,10 +32,7 @@ type Project struct {
 	Name string
 	// Unknown explains, for users, why the resources are not complete or not current, so that a missing resource may still exist. It
 	// is empty when complete lists have been seen and the last list succeeded.
-	Unknown string
-	// Held describes, for users, how many Machines of the project have lost their servers: see [Facts].Held. It is empty while these
-	// are few.
-	Held      string
+	Unknown   string
 	Resources []Resource
 	// Rest is true when this Project is not a single project, but represents all projects that drover may not know yet. Unknown then
 	// has the reason.
@@ -69,7 +64,6 @@ type Resource struct {
 	Machine types.UID
 	// UsedBy is the ID of the existing server that a port or floating IP is attached to; empty when it is attached to none.
 	UsedBy string
-	// Seen is when this process first saw the resource. Created is when it was created, on drover's clock as in Server; zero when the cloud
-	// does not say.
-	Seen, Created time.Time
+	// Deleting is true when the cloud is deleting the resource.
+	Deleting bool
 }

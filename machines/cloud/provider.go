@@ -54,6 +54,8 @@ type Remembered struct {
 	Server bool
 	// HostID is the last known [Server.HostID].
 	HostID string
+	// Place is where the Machine's resources are created, for [Inventory].IsServerGone; empty when that is not recorded.
+	Place string
 	// AtOnce and BeforeDeletion show whether certain fields have changed: callers compare the two strings and read nothing else
 	// from them. AtOnce is for fields that only the status records. Its change must be written immediately. BeforeDeletion is for
 	// fields that the cloud does not show any more once the server is gone. Its change must be written before the server is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
@@ -40,15 +41,13 @@ func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 	return p.Collect(ctx, r)
 }
 
-// IsServerGone reports whether the server is proven not to exist. places are the projects in which the server was seen, and each
-// of them is checked. If places is empty, all known projects are checked, because a Node does not record the project of its
-// server.
-func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
+// IsServerGone reports whether the server is proven not to exist in the recorded project or, without a record, in all known projects.
+func (c *Cloud) IsServerGone(ctx context.Context, providerID, place string) (bool, error) {
 	id := providerid.Server(providerID)
 	if id == "" {
 		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is not the provider ID of an OpenStack server", providerID)
 	}
-	projects, why := c.mayHave(ctx, places)
+	projects, why := c.mayHave(ctx, place)
 	if why != "" {
 		return false, fault.New(fault.Transient, fault.CodeUnsettled, "it is not known whether server %s is gone: %s", id, why)
 	}
@@ -60,19 +59,16 @@ func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []st
 	return len(projects) > 0, nil
 }
 
-// mayHave returns the projects that may have a server. places are the projects where the server was seen; if places is empty,
-// all known projects are returned. why is the reason when the result may lack a project; empty otherwise.
-func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
-	if len(places) == 0 {
+// mayHave returns the projects that may have the server of a Machine with the given [cloud.Remembered].Place. why is the reason when the
+// result may lack a project; empty otherwise.
+func (c *Cloud) mayHave(ctx context.Context, place string) (projects []*inventory.Project, why string) {
+	project, region, recorded := strings.Cut(place, " ")
+	if !recorded {
 		return c.connections.projects(), c.unlisted(ctx)
 	}
-	known := c.connections.byKey()
-	for _, place := range places {
-		p := known[place]
-		if p == nil {
-			return nil, "drover no longer has credentials for the project in which the server was seen: " + place
-		}
-		projects = append(projects, p)
+	at := inventory.Site{Project: project, Region: region}
+	if conn := c.connectionTo(at); conn != nil {
+		return []*inventory.Project{conn.attached()}, ""
 	}
-	return projects, ""
+	return nil, "drover has no credentials for " + at.String()
 }

@@ -179,7 +179,6 @@ func (h *harness) replace() {
 	h.crashes++
 	h.recordCalls()
 	h.heldBack = h.heldBack || h.process.HeldBack()
-	led := h.process.LastRenewal()
 	h.disturbLists(true)
 	if old := h.process; old.Dead() || old.Ended() {
 		old.Stop()
@@ -198,7 +197,7 @@ func (h *harness) replace() {
 		})
 		time.Sleep(time.Until(old.LeaseEnds()))
 	}
-	next := process.Options{Failing: h.run.Failing, LedBefore: led}
+	next := process.Options{Failing: h.run.Failing}
 	if h.crashes == 1 {
 		next.Calls = h.run.Again
 	}

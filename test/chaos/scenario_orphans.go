@@ -17,8 +17,6 @@ import (
 const (
 	// orphanName is the name of the Machine that is removed without its server.
 	orphanName = "worker-2"
-	// collectorConfigMap is the ConfigMap with the report of the orphan collector.
-	collectorConfigMap = "drover-orphans"
 	// mustConfirm is the text in the report when an operator must confirm a deletion.
 	mustConfirm = v1alpha1.AnnotationCollect
 )
@@ -37,9 +35,6 @@ func (h *harness) oneOrphan() error {
 	if err := h.running(2); err != nil {
 		return err
 	}
-	if err := h.until("the cluster ID is accepted", h.isAccepted); err != nil {
-		return err
-	}
 	before, err := h.machine(stays.Name)
 	if err != nil {
 		return err
@@ -47,7 +42,7 @@ func (h *harness) oneOrphan() error {
 	if err := h.Orphan(goes); err != nil {
 		return err
 	}
-	if err := h.collected(orphanName); err != nil {
+	if err := h.collected(goes); err != nil {
 		return err
 	}
 	after, err := h.machine(stays.Name)
@@ -87,7 +82,7 @@ func (h *harness) lateCreate() error {
 	if err := h.Admin.Delete(h.Context, goes); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
-	if err := h.collected(orphanName); err != nil {
+	if err := h.collected(goes); err != nil {
 		return err
 	}
 	return h.endMachine(stays, 2, 1)
@@ -124,51 +119,47 @@ func (h *harness) endMachine(m *v1alpha1.Machine, made, spare int) error {
 	return h.ended(made, spare)
 }
 
-// collected waits until the cloud holds the resources of one Machine only, and the Node of the other Machine, which is named
-// node, is gone. Meanwhile it acts like an operator who reads the report and confirms the deletions that need confirmation.
-func (h *harness) collected(node string) error {
+// collected waits until the cloud holds the resources of one Machine only, and the Node of the other Machine is
+// gone. Meanwhile it acts like an operator who reads the report and confirms that the other Machine is gone, if the report asks for it.
+func (h *harness) collected(gone *v1alpha1.Machine) error {
 	if err := h.until("the orphans are gone", func() (bool, error) {
-		if err := h.operate(); err != nil {
+		if err := h.operate(gone); err != nil {
 			return false, err
 		}
 		var n corev1.Node
-		err := h.Admin.Get(h.Context, types.NamespacedName{Name: node}, &n)
+		err := h.Admin.Get(h.Context, types.NamespacedName{Name: gone.Name}, &n)
 		o := h.Ours()
 		return client.IgnoreNotFound(err) == nil && err != nil && len(o.Servers) == 1 && len(o.Ports) == 1 && len(o.FloatingIPs) == 1, client.IgnoreNotFound(err)
 	}); err != nil {
 		return fmt.Errorf("%w\nreport: %s", err, h.report())
 	}
-	if h.confirmed {
-		if err := h.Confirm(false); err != nil {
-			return err
-		}
-	}
 	return h.running(1)
 }
 
-// operate confirms the deletion of orphans when the report asks for it.
-func (h *harness) operate() error {
-	if h.confirmed || !strings.Contains(h.report(), mustConfirm) {
-		return nil
+// operate confirms that a Machine is gone when the report asks for it, unless that was done and drover has not read it yet.
+func (h *harness) operate(gone *v1alpha1.Machine) error {
+	found, err := h.found()
+	if err != nil || !strings.Contains(found.Data["report"], mustConfirm) || found.Annotations[v1alpha1.AnnotationCollect] != "" {
+		return err
 	}
 	h.confirmed = true
-	return h.Confirm(true)
+	return h.Confirm(gone.UID)
 }
 
-// isAccepted reports whether the collector has finished a round without finding orphans.
-func (h *harness) isAccepted() (bool, error) {
-	var shown corev1.ConfigMap
-	err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: collectorConfigMap}, &shown)
-	return strings.Contains(shown.Data["memory"], `"clusterID"`), client.IgnoreNotFound(err)
+// found returns the ConfigMap of the orphan collector; empty when there is none.
+func (h *harness) found() (*corev1.ConfigMap, error) {
+	found := &corev1.ConfigMap{}
+	err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: world.CollectorConfigMap}, found)
+	return found, client.IgnoreNotFound(err)
 }
 
 // report returns the report of the orphan collector.
 func (h *harness) report() string {
-	var shown corev1.ConfigMap
-	if err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: collectorConfigMap}, &shown); err != nil {
+	found, err := h.found()
+	if err != nil {
 		return err.Error()
 	}
-	return shown.Data["report"]
+	return found.Data["report"]
 }
 
 // orphanSlack is how much longer than usual a run with a failing call may take. The collector needs two rounds each for the

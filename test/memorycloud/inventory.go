@@ -23,11 +23,11 @@ func (c *Cloud) Tagged(context.Context) []cloud.Project {
 	p := cloud.Project{Name: "the cellar"}
 	for uid, b := range c.boxes {
 		p.Resources = append(p.Resources, cloud.Resource{
-			Kind: cloud.ResourceServer, ID: fmt.Sprintf("#%d", b.Number), Name: b.Name, Key: keyOf(b.Number), Machine: uid, Seen: b.Built, Created: b.Built,
+			Kind: cloud.ResourceServer, ID: fmt.Sprintf("#%d", b.Number), Name: b.Name, Key: keyOf(b.Number), Machine: uid,
 		})
 	}
-	for uid, laid := range c.cables {
-		r := cloud.Resource{Kind: cloud.ResourcePort, ID: cableOf + string(uid), Machine: uid, Seen: laid}
+	for uid := range c.cables {
+		r := cloud.Resource{Kind: cloud.ResourcePort, ID: cableOf + string(uid), Machine: uid}
 		if b := c.boxes[uid]; b != nil {
 			r.UsedBy = fmt.Sprintf("#%d", b.Number)
 		}
@@ -54,7 +54,7 @@ func (c *Cloud) Collect(_ context.Context, r cloud.Resource) error {
 }
 
 // IsServerGone reports whether the server was deleted.
-func (c *Cloud) IsServerGone(_ context.Context, id string, _ []string) (bool, error) {
+func (c *Cloud) IsServerGone(_ context.Context, id, _ string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, scrapped := c.gone[boxIn(id)]

@@ -1,10 +1,7 @@
 package ninetydays
 
 import (
-	"strconv"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	health "github.com/drover-project/drover/machines/health/verdict"
@@ -13,28 +10,24 @@ import (
 
 // api holds what the API server stores, in the forms in which the health controller and the orphan collector read it.
 type api struct {
-	revision int
 	machines *table[health.Machine]
 	listed   *table[orphans.Machine]
 	nodes    *table[orphans.Node]
-	// seen holds what the leader last saw of each Machine in its watch.
-	seen map[types.UID]orphans.Sighting
+	// ends are the ends of Machines that the leader knows. watched is true while a leader watches, and the watch is not interrupted.
+	ends    orphans.Ends
+	watched func() bool
 }
 
 func newAPI() api {
 	return api{
 		machines: newTable[health.Machine](), listed: newTable[orphans.Machine](), nodes: newTable[orphans.Node](),
-		seen: map[types.UID]orphans.Sighting{},
+		ends: orphans.Ends{}, watched: func() bool { return true },
 	}
 }
-
-// version returns the resource version that a list from the API server has now.
-func (a *api) version() string { return strconv.Itoa(a.revision) }
 
 // show makes the API server show the current state of a Machine and its Node.
 func (w *world) show(s *server) {
 	a, key := &w.api, string(s.uid)
-	a.revision++
 	if s.machine != nil {
 		a.machines.put(key, health.Machine{Machine: s.machine, Node: s.node, Group: s.group})
 		listed := orphans.Machine{UID: s.uid, Name: "default/" + s.name, ServerName: s.name}
@@ -45,7 +38,6 @@ func (w *world) show(s *server) {
 			listed.NodeName = s.name
 		}
 		a.listed.put(key, listed)
-		a.seen[s.uid] = orphans.Sighting{Exists: true, Leaving: s.machine.DeletionTimestamp != nil}
 	}
 	if s.node != nil {
 		a.nodes.put(s.name, nodeOf(s))
@@ -58,10 +50,13 @@ func (w *world) show(s *server) {
 // forget removes a Machine from the API server, and its Node if the Node is gone.
 func (w *world) forget(s *server) {
 	a, key := &w.api, string(s.uid)
+	// After an interruption the watch reports only the ends of Machines that were being deleted.
+	if a.watched() || s.leaving() && w.leading {
+		a.ends[s.uid] = orphans.End{UID: s.uid, Time: w.now}
+	}
 	s.machine = nil
 	a.machines.drop(key)
 	a.listed.drop(key)
-	a.seen[s.uid] = orphans.Sighting{Leaving: true}
 	if !s.built {
 		delete(w.servers, s.uid)
 	}

@@ -16,23 +16,19 @@ const (
 	orphanAge, orphanPeriod = 15 * time.Minute, 15 * time.Minute
 	drainTimeout            = 2 * time.Hour
 	orphansPerPass          = 10
-	// roundBound is how many undisturbed rounds the collector may need for an orphan that is old enough: one round
-	// finds the orphan, and the next one deletes it.
-	roundBound = 2
+	// roundBound is how many undisturbed rounds the collector may need for an orphan whose Machine has been gone long enough.
+	roundBound = 1
 )
 
 // collector runs the rounds of the orphan collector without its clients: it carries out the decisions and checks them.
 type collector struct {
 	*world
 	trouble *trouble
-	memory  orphans.Memory
-	// since is the time at which the current leader took over. started counts the leaders, so that the rounds of an earlier
-	// leader are not run.
-	since   time.Time
+	// started counts the leaders, so that the rounds of an earlier leader are not run.
 	started int
 	leads   bool
-	// confirmed is true while an operator has confirmed the deletion of orphans.
-	confirmed bool
+	// words are what an operator confirms.
+	words []string
 	// drained holds the time at which the drain of each orphan's Node ends.
 	drained map[string]time.Time
 	// reasons holds the number of rounds in which each reason kept orphans from being deleted.
@@ -41,20 +37,16 @@ type collector struct {
 
 func newCollector(w *world, t *trouble) *collector {
 	c := &collector{world: w, trouble: t, drained: map[string]time.Time{}, reasons: map[orphans.Reason]int{}}
-	c.memory.Stored.ClusterID = clusterID
-	c.lead(orphans.Span{})
+	w.api.watched = func() bool { return c.leads && t.now() != stopped && t.now() != interrupted }
+	c.lead()
 	return c
 }
 
-// lead starts the work of a new leader, which remembers only what is stored. unled is the span of time in which no
-// process was the leader.
-func (c *collector) lead(unled orphans.Span) {
-	c.leads, c.since = true, c.now
-	c.memory = orphans.Memory{Stored: c.memory.Stored}
-	if orphans.Matters(unled) {
-		c.memory.Stored = c.memory.Stored.WithUnled(unled)
-	}
-	maps.DeleteFunc(c.api.seen, func(_ types.UID, s orphans.Sighting) bool { return !s.Exists })
+// lead starts the work of a new leader. It knows only the ends that are stored: those of Machines of which something is left.
+func (c *collector) lead() {
+	c.leads, c.leading = true, true
+	left := orphans.Left([]cloud.Project{{Resources: c.project.rows}}, c.api.nodes.rows)
+	maps.DeleteFunc(c.api.ends, func(uid types.UID, _ orphans.End) bool { return !left[uid] })
 	for _, left := range c.strays {
 		left.good = 0
 	}
@@ -75,25 +67,32 @@ func (c *collector) tick(leader int) {
 // round runs one round of the orphan collector, and carries out its decisions.
 func (c *collector) round() {
 	s := c.trouble.snapshot()
-	s.ClusterID, s.History.Since = clusterID, c.since
-	s.Settings = orphans.Settings{Age: orphanAge, MaxPerPass: orphansPerPass, DrainTimeout: drainTimeout}
+	s.Settings = orphans.Settings{Age: orphanAge}
 	good := c.answers() && c.trouble.now() == nothing
-	s.Confirmed = c.confirmed && good
 	if !c.answers() {
 		s.Stale = "the API server cannot be reached"
 	}
-	var v orphans.Verdict
-	v, c.memory = orphans.Judge(s, c.memory)
-	for _, stop := range append(v.Stops, v.Skipped...) {
+	v := orphans.Judge(s)
+	if v.Judged {
+		confirmed, _ := v.Confirm(c.words, c.now, "")
+		c.words = nil
+		maps.Copy(c.api.ends, confirmed)
+		v = orphans.Judge(s)
+	}
+	for _, uid := range v.Over {
+		delete(c.api.ends, uid)
+	}
+	for _, stop := range v.Stops {
 		c.reasons[stop.Reason]++
-		good = good && stop.Reason == orphans.TooManyNodes && strings.Contains(stop.Message, "has never seen")
+		good = good && stop.Reason == orphans.Unconfirmed
 	}
 	reported := map[string]string{}
+	begun := 0
 	for i := range v.Orphans {
 		o := &v.Orphans[i]
 		reported[keyOf(o)] = o.Why
-		if o.Delete {
-			c.delete(o)
+		if o.Delete && begun < orphansPerPass && c.delete(o) {
+			begun++
 		}
 	}
 	for _, mark := range v.Marks {
@@ -111,68 +110,65 @@ func keyOf(o *orphans.Orphan) string {
 }
 
 // delete deletes an orphan as the collector does: it drains the Node before it deletes the server, and reads the orphan
-// again from the cloud and the API server.
-func (c *collector) delete(o *orphans.Orphan) {
+// again from the cloud and the API server. It reports whether the deletion was accepted.
+func (c *collector) delete(o *orphans.Orphan) bool {
 	if o.Node != nil && o.Kind != orphans.KindNode && !c.drain(o) {
-		return
+		return false
 	}
 	row := c.project.row(o.ID)
 	if o.Kind != orphans.KindNode && row == nil {
-		c.memory.Accepted(o, c.now)
-		return
+		return true
+	}
+	if node := c.api.nodes.row(o.ID); o.Kind == orphans.KindNode && (node == nil || *node != *o.Node) {
+		return false
 	}
 	s := c.orphan(o)
 	switch {
-	case s == nil:
-		return
 	case o.Kind == orphans.KindNode:
-		if s.built || c.api.nodes.row(o.ID) == nil || *c.api.nodes.row(o.ID) != *o.Node {
-			return
+		if s.built {
+			return false
 		}
 		s.node = nil
 		c.show(s)
 	case o.Kind == string(cloud.ResourceServer):
 		c.serverGone(s)
 	case row.UsedBy != "":
-		return
+		return false
 	}
-	c.memory.Accepted(o, c.now)
 	c.counts.collected++
 	c.project.drop(o.ID)
 	delete(c.strays, keyOf(o))
+	return true
 }
 
 // orphan returns the server of an orphan that is about to be deleted. It fails the test when the object is not an
-// orphan. It returns nil for a Node of another cluster, which may be deleted while an operator has confirmed the
-// deletion of orphans.
+// orphan.
 func (c *collector) orphan(o *orphans.Orphan) *server {
 	c.Helper()
 	found := c.strays[keyOf(o)]
 	switch {
-	case strings.HasPrefix(o.ID, "foreign-") && c.confirmed:
-		return nil
 	case strings.HasPrefix(o.ID, "foreign-"):
 		c.Fatalf("%v: Node %s of another cluster is deleted", c.now, o.ID)
 	case found == nil && strings.Contains(o.ID, "clone-"):
 		c.Fatalf("%v: %s %s of another cluster with the same ID is deleted", c.now, o.Kind, o.ID)
 	case found == nil:
-		c.Fatalf("%v: %s %s of %s is deleted although its Machine exists (fault %d, confirmed %t, leader since %v): %+v", c.now, o.Kind, o.ID, o.Machine, c.trouble.now(), c.confirmed, c.since, c.servers[o.Machine])
-	case o.Kind == orphans.KindNode && found.server.built:
+		c.Fatalf("%v: %s %s of %s is deleted although its Machine exists (fault %d): %+v", c.now, o.Kind, o.ID, o.Machine, c.trouble.now(), c.servers[o.Machine])
+	case o.Kind == orphans.KindNode && found.server.built && c.trouble.now() == nothing:
 		c.Fatalf("%v: Node %s is deleted although its server exists", c.now, o.ID)
 	}
 	return found.server
 }
 
-// drain reports whether the drain of an orphan's Node has ended. Some drains never end.
+// drain reports whether the drain of an orphan's Node has ended. Some drains end with their time.
 func (c *collector) drain(o *orphans.Orphan) bool {
 	row := c.api.nodes.row(o.Node.Name)
-	if row == nil || !row.Ready || !o.DrainUntil.IsZero() && !c.now.Before(o.DrainUntil) {
+	if row == nil || !row.Ready {
 		return true
 	}
 	if _, begun := c.drained[o.ID]; !begun {
 		c.drained[o.ID] = c.now.Add(c.between(0, time.Hour))
 		if c.oneIn(20) {
-			c.drained[o.ID] = c.end()
+			c.drained[o.ID] = c.now.Add(drainTimeout)
 		}
 	}
 	return !c.now.Before(c.drained[o.ID])
@@ -238,16 +234,16 @@ func (c *collector) noneLeft(good bool, reported map[string]string) {
 
 // isDue reports whether an undisturbed round should collect an orphan.
 func (c *collector) isDue(key string, left *stray, why string) bool {
-	switch {
-	case strings.Contains(why, "set the annotation"):
-		// Only an operator may decide about such an orphan: this leader has never seen the Machine of a working Node, or the
-		// server of a Node.
+	if strings.Contains(why, "has not seen the end") || c.now.Sub(left.since) <= orphanAge {
+		// Only an operator may decide about an orphan whose Machine ended while no leader watched.
 		return false
+	}
+	switch {
 	case strings.HasPrefix(key, orphans.KindNode+" "):
 		return !left.server.built && !left.server.isReady() && left.server.node != nil &&
 			c.now.Sub(left.server.node.Status.Conditions[0].LastTransitionTime.Time) > orphanAge
 	case key == string(serverKey(left.server.name)):
-		return c.now.Sub(c.project.row(key).Created) > orphanAge && (c.drained[key].IsZero() || !c.now.Before(c.drained[key]))
+		return c.drained[key].IsZero() || !c.now.Before(c.drained[key])
 	}
-	return !left.server.built && c.now.Sub(c.project.row(key).Seen) > orphanAge
+	return !left.server.built
 }

@@ -40,6 +40,8 @@ type world struct {
 	project *table[resource]
 	// broken holds the servers that broke while their Machines existed.
 	broken []*server
+	// leading is true while some drover leads.
+	leading bool
 	// away is the time at which the last outage of the API server ends.
 	away time.Time
 	// changed is called after each change of an object in the API server.

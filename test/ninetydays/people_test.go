@@ -1,6 +1,8 @@
 package ninetydays
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
@@ -19,13 +21,12 @@ func (p *people) changeLeader() {
 		return
 	}
 	p.counts.leaders++
-	p.repair.leads, p.collector.leads = false, false
-	p.takeOver(p.now)
+	p.repair.leads, p.collector.leads, p.leading = false, false, false
+	p.takeOver()
 }
 
-// takeOver starts a new leader after a random time, but not while the API server is down. renewed is when the previous
-// leader last renewed the lease.
-func (p *people) takeOver(renewed time.Time) {
+// takeOver starts a new leader after a random time, but not while the API server is down.
+func (p *people) takeOver() {
 	wait := p.between(time.Second, 20*time.Second)
 	if p.oneIn(4) {
 		wait = p.between(time.Minute, 20*time.Minute)
@@ -33,22 +34,18 @@ func (p *people) takeOver(renewed time.Time) {
 	p.in(wait, func() {
 		p.whenAnswering(func() {
 			p.repair.lead()
-			p.collector.lead(orphans.Span{From: renewed, To: p.now})
+			p.collector.lead()
 		})
 	})
 }
 
-// operator simulates an operator who looks at the orphans once a day. The operator confirms the deletion of orphans for
-// an hour if an orphan has existed for half a day and the cloud shows no resource of another cluster with the same ID.
+// operator simulates an operator who looks at the orphans once a day, and confirms by their IDs those that have existed for half a day.
 func (p *people) operator() {
 	p.in(day, p.operator)
-	if p.clones() {
-		return
-	}
-	for _, left := range p.strays {
+	for key, left := range p.strays {
 		if p.now.Sub(left.since) > 12*time.Hour {
-			p.collector.confirmed = true
+			p.collector.words = append(p.collector.words, strings.TrimPrefix(key, orphans.KindNode+" "))
 		}
 	}
-	p.in(time.Hour, func() { p.collector.confirmed = false })
+	slices.Sort(p.collector.words)
 }

@@ -2,8 +2,6 @@ package ninetydays
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -43,11 +41,11 @@ func (w *world) build(s *server) {
 }
 
 func (w *world) addResources(of types.UID, name string, ids []string) {
-	server := resource{Cloud: "x", Place: "p", Kind: cloud.ResourceServer, ID: ids[0], Key: serverKey(name), Name: name, Machine: of, Seen: w.now, Created: w.now}
+	server := resource{Cloud: "x", Place: "p", Kind: cloud.ResourceServer, ID: ids[0], Key: serverKey(name), Name: name, Machine: of}
 	w.project.put(ids[0], server)
 	for i, id := range ids[1:] {
 		kind := []cloud.ResourceKind{cloud.ResourcePort, cloud.ResourceFloatingIP}[i]
-		w.project.put(id, resource{Cloud: "x", Place: "p", Kind: kind, ID: id, Machine: of, UsedBy: ids[0], Seen: w.now})
+		w.project.put(id, resource{Cloud: "x", Place: "p", Kind: kind, ID: id, Machine: of, UsedBy: ids[0]})
 	}
 }
 
@@ -98,9 +96,4 @@ func (w *world) clone() {
 			}
 		})
 	}
-}
-
-// clones reports whether the cloud shows resources of another cluster with the same ID.
-func (w *world) clones() bool {
-	return slices.ContainsFunc(w.project.rows, func(r resource) bool { return strings.Contains(r.ID, "clone-") })
 }

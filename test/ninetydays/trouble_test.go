@@ -1,9 +1,7 @@
 package ninetydays
 
 import (
-	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,10 +33,8 @@ const (
 	old
 	// shuffled means that all lists are in a random order.
 	shuffled
-	// unknownProject means that the cloud's lists are not complete, heldProject that the mass-deletion guard is in a hold,
-	// and lateProject that the cloud's lists are old.
+	// unknownProject means that the cloud's lists are not complete, and lateProject that the cloud's lists are old.
 	unknownProject
-	heldProject
 	lateProject
 	kinds
 )
@@ -48,15 +44,14 @@ type trouble struct {
 	w     *world
 	kind  kind
 	until time.Time
-	// hidden holds the Machines that are missing from lists. The next four fields hold the true state at the beginning of the
+	// hidden holds the Machines that are missing from lists. The next three fields hold the true state at the beginning of the
 	// fault.
 	hidden   map[types.UID]bool
 	machines []health.Machine
 	nodes    []orphans.Node
-	seen     map[types.UID]orphans.Sighting
 	project  []resource
 	// past holds the lists of Machines of the last rounds.
-	past []orphans.Machines
+	past [][]orphans.Machine
 }
 
 // begin starts a random fault, unless another fault is present.
@@ -76,7 +71,7 @@ func (t *trouble) begin() {
 	}
 	t.machines, t.nodes = slices.Clone(w.api.machines.rows), slices.Clone(w.api.nodes.rows)
 	w.at(t.until.Add(time.Second), w.changed)
-	t.seen, t.project = maps.Clone(w.api.seen), slices.Clone(w.project.rows)
+	t.project = slices.Clone(w.project.rows)
 }
 
 // now returns the current fault.
@@ -125,22 +120,21 @@ func shuffle[T any](w *world, rows []T) []T {
 func (t *trouble) snapshot() *orphans.Snapshot {
 	w := t.w
 	s := &orphans.Snapshot{
-		Now: w.now, Projects: t.projects(), Nodes: t.listNodes(), History: orphans.History{Seen: t.sightings()},
-		Machines: orphans.Machines{Version: w.api.version(), All: w.api.listed.rows},
+		Now: w.now, Projects: t.projects(), Nodes: t.listNodes(), Machines: w.api.listed.rows, Ends: w.api.ends,
 	}
 	switch t.now() {
 	case noMachines:
-		s.Machines.All = nil
+		s.Machines = nil
 	case someMachines, interrupted:
-		s.Machines.All = slices.DeleteFunc(slices.Clone(s.Machines.All), func(m orphans.Machine) bool { return t.hidden[m.UID] })
+		s.Machines = slices.DeleteFunc(slices.Clone(s.Machines), func(m orphans.Machine) bool { return t.hidden[m.UID] })
 	case failing:
-		s.Machines = orphans.Machines{Failed: "timeout"}
+		s.Stale = "timeout"
 	case old:
 		if len(t.past) > 0 {
 			s.Machines = t.past[0]
 		}
 	case shuffled:
-		s.Machines.All = shuffle(w, s.Machines.All)
+		s.Machines = shuffle(w, s.Machines)
 	}
 	t.keep()
 	return s
@@ -148,7 +142,7 @@ func (t *trouble) snapshot() *orphans.Snapshot {
 
 // keep records the current list of Machines, and drops lists older than an hour.
 func (t *trouble) keep() {
-	t.past = append(t.past, orphans.Machines{Version: strconv.Itoa(t.w.api.revision), All: slices.Clone(t.w.api.listed.rows)})
+	t.past = append(t.past, slices.Clone(t.w.api.listed.rows))
 	if len(t.past) > int(time.Hour/orphanPeriod) {
 		t.past = t.past[1:]
 	}
@@ -159,8 +153,6 @@ func (t *trouble) projects() []cloud.Project {
 	switch t.now() {
 	case unknownProject:
 		p.Unknown, p.Resources = "the last list failed", p.Resources[:t.w.random.IntN(len(p.Resources))]
-	case heldProject:
-		p.Held = "many servers are gone"
 	case lateProject:
 		p.Resources = t.project
 	case shuffled:
@@ -182,21 +174,4 @@ func (t *trouble) listNodes() []orphans.Node {
 		return shuffle(t.w, rows)
 	}
 	return rows
-}
-
-// sightings returns what the leader has seen of the Machines through its watch.
-func (t *trouble) sightings() map[types.UID]orphans.Sighting {
-	switch t.now() {
-	case stopped:
-		return t.seen
-	case interrupted:
-		seen := maps.Clone(t.w.api.seen)
-		for uid := range t.hidden {
-			if seen[uid].Exists {
-				seen[uid] = orphans.Sighting{Leaving: seen[uid].Leaving}
-			}
-		}
-		return seen
-	}
-	return t.w.api.seen
 }

@@ -59,8 +59,8 @@ const (
 	// an effect only while the admission policies protect it, when no Machine has the UID in the server's owner tag, when the server has
 	// the Machine's name, and when the server has no owner tag of another cluster. See [GuardedAnnotations].
 	AnnotationAdopt = Prefix + "adopt"
-	// AnnotationCollect, on the ConfigMap with the cluster ID, with the value "yes": an operator confirms that drover may collect
-	// resources without an owner, however many they are.
+	// AnnotationCollect, on the ConfigMap drover-orphans, names the orphans that a person allows drover to delete: IDs of resources,
+	// names of Nodes, UIDs of Machines, or projects as the report there writes them. drover removes it when it has read it.
 	AnnotationCollect = Prefix + "collect"
 	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines
 	// are deleted too. Without the annotation, the policy in deploy/crds refuses the deletion. Where that policy is missing, drover

@@ -15,20 +15,17 @@ import (
 func (p *Project) Tagged() cloud.Project {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Held(), Resources: p.known.Tagged()}
+	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Resources: p.known.Tagged()}
 }
 
 // Collect deletes a resource whose Machine does not exist any more, after it has looked the resource up: see [cloud.Inventory].
 func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	p.mu.Lock()
-	s, held := p.session, p.known.Held()
+	s := p.session
 	p.mu.Unlock()
-	if held != "" {
-		return leftAlone(r, "%s", held)
-	}
-	kind, err := p.check(ctx, s, r)
+	err := p.check(ctx, s, r)
 	if err == nil {
-		err = calls.DeleteOrphan(ctx, s, kind, r.ID)
+		err = calls.Delete(ctx, s, owner.Kind(r.Kind), r.ID, "which has no Machine")
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -40,18 +37,15 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	return nil
 }
 
-// check looks the resource up and returns its kind. It returns an error when the resource must not be deleted, and NotFound when it
-// does not exist any more.
-func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) (owner.Kind, error) {
+// check looks the resource up. It returns an error when the resource must not be deleted, and NotFound when it does not exist any more.
+func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) error {
 	switch r.Kind {
 	case cloud.ResourceServer:
-		return owner.ServerKind, p.checkServer(ctx, s, r)
+		return p.checkServer(ctx, s, r)
 	case cloud.ResourcePort:
-		return owner.PortKind, p.checkPort(ctx, s, r)
-	case cloud.ResourceFloatingIP:
-		return owner.FloatingIPKind, p.checkFloatingIP(ctx, s, r)
+		return p.checkPort(ctx, s, r)
 	}
-	return "", leftAlone(r, "its kind is unknown")
+	return p.checkFloatingIP(ctx, s, r)
 }
 
 // leftAlone returns the error that explains why Collect does not delete a resource.
@@ -77,7 +71,7 @@ func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Reso
 	if err != nil {
 		return err
 	}
-	if err := p.checkTag(owner.PortKind, row.Description, r); err != nil {
+	if err := p.checkTag(row.Description, r); err != nil {
 		return err
 	}
 	return p.checkUnused(ctx, s, r, row)
@@ -90,7 +84,7 @@ func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r clou
 	if err != nil {
 		return err
 	}
-	if err := p.checkTag(owner.FloatingIPKind, row.Description, r); err != nil || row.PortID == "" {
+	if err := p.checkTag(row.Description, r); err != nil || row.PortID == "" {
 		return err
 	}
 	port, err := calls.LookUpPort(ctx, s, row.PortID)
@@ -103,8 +97,8 @@ func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r clou
 	return p.checkUnused(ctx, s, r, port)
 }
 
-func (p *Project) checkTag(kind owner.Kind, description string, r cloud.Resource) error {
-	if tag, ours := p.cluster.Read(kind, description); !ours || tag.Machine != r.Machine {
+func (p *Project) checkTag(description string, r cloud.Resource) error {
+	if tag, ours := p.cluster.Read(owner.Kind(r.Kind), description); !ours || tag.Machine != r.Machine {
 		return leftAlone(r, "its description does not name this cluster and Machine %s", r.Machine)
 	}
 	return nil
@@ -116,9 +110,7 @@ const serverPorts = "compute:"
 // checkUnused returns an error if an existing server, or another device, uses the port.
 func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *PortRow) error {
 	switch {
-	case port.DeviceID == "" && port.DeviceOwner == "":
-		return nil
-	case !strings.HasPrefix(port.DeviceOwner, serverPorts) && port.DeviceOwner != "":
+	case port.DeviceOwner != "" && !strings.HasPrefix(port.DeviceOwner, serverPorts):
 		return leftAlone(r, "port %s is used by %s %s", port.ID, port.DeviceOwner, port.DeviceID)
 	case port.DeviceID == "":
 		return nil
@@ -137,12 +129,12 @@ func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Re
 // and a GET by its ID answers 404. It returns an error, with the reason, when it cannot decide this.
 func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
 	p.mu.Lock()
-	s, doubt, held, lacks := p.session, p.known.Doubt(), p.known.Held(), p.known.Lacks(serverID)
+	s, doubt, lacks := p.session, p.known.Doubt(), p.known.Lacks(serverID)
 	p.mu.Unlock()
-	if doubt != "" || held != "" {
-		return false, fault.New(fault.Transient, fault.CodeUnsettled, "%s%s", doubt, held)
-	}
-	if !lacks {
+	switch {
+	case doubt != "":
+		return false, fault.New(fault.Transient, fault.CodeUnsettled, "%s", doubt)
+	case !lacks:
 		return false, nil
 	}
 	switch _, err := calls.LookUpServer(ctx, serverID, s.Do); {

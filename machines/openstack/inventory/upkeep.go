@@ -9,6 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/calls"
 	"github.com/drover-project/drover/machines/openstack/inventory/known"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 	"github.com/drover-project/drover/machines/openstack/inventory/quota"
 )
 
@@ -70,7 +71,7 @@ func (p *Project) removeDuplicates(ctx context.Context, s *client.Session) {
 	p.mu.Unlock()
 	for _, id := range ids {
 		log.FromContext(ctx).Info("Deleting a duplicate server of a Machine", "server", id)
-		p.DeletionRequested(id, calls.DeleteDuplicate(ctx, s, id))
+		p.DeletionRequested(id, calls.Delete(ctx, s, owner.ServerKind, id, "a duplicate"))
 	}
 }
 
@@ -83,7 +84,7 @@ func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 		if !p.beginRelease(r) {
 			continue
 		}
-		err := calls.Release(ctx, s, r.Tag, r.ID)
+		err := calls.Delete(ctx, s, r.Tag.Kind, r.ID, "which was retained for a server that cannot be created")
 		released := err == nil || fault.Is(err, fault.NotFound)
 		p.endRelease(r, released)
 		if !released {

@@ -96,6 +96,9 @@ func (Provider) Remembered(m *v1alpha1.Machine) cloud.Remembered {
 		HostID: r.HostID, AtOnce: volumes,
 		BeforeDeletion: strings.Join([]string{r.FloatingIPID, volumes, r.ProjectID, r.Region}, "\n"),
 	}
+	if r.ProjectID != "" {
+		out.Place = r.ProjectID + " " + r.Region
+	}
 	var all map[string]json.RawMessage
 	if json.Unmarshal(stored.Raw, &all) != nil {
 		out.Server = true

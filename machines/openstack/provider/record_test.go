@@ -78,7 +78,7 @@ func TestRecordOfAMachinesResourcesHasTheFormatOfEarlierReleases(t *testing.T) {
 func TestRecordOfAMachinesResourcesShowsWhetherTheMachineHadAServer(t *testing.T) {
 	for text, want := range map[string]cloud.Remembered{
 		"":                               {},
-		`{"projectID":"p","region":"r"}`: {BeforeDeletion: "\n\np\nr"},
+		`{"projectID":"p","region":"r"}`: {Place: "p r", BeforeDeletion: "\n\np\nr"},
 		`{"serverID":"s","hostID":"h"}`:  {Server: true, HostID: "h", BeforeDeletion: "\n\n\n"},
 		`{"volumeIDs":["v","w"],"floatingIPID":"f"}`: {Server: true, AtOnce: "v w", BeforeDeletion: "f\nv w\n\n"},
 		`[]`:          {Server: true, BeforeDeletion: "\n\n\n"},

@@ -17,60 +17,57 @@ import (
 )
 
 // act deletes orphans, and sets or removes the annotation unmanaged of Nodes. It stops as soon as another process may be the
-// leader, or as the snapshot may be out of date.
+// leader, or as the snapshot may be out of date. A deletion that is refused does not count, so that it does not delay others.
 func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
+	accepted := 0
 	for i := range v.Orphans {
-		o := &v.Orphans[i]
-		if !o.Delete {
-			continue
-		}
 		if ctx.Err() != nil || c.stale() != "" {
 			return
 		}
-		waiting, err := c.delete(ctx, o)
+		o := &v.Orphans[i]
+		drains := o.Kind != verdict.KindNode && o.Node != nil
 		switch {
-		case err != nil:
-			c.say(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
-		case waiting != "":
-			c.draining = append(c.draining, o)
-			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
-		default:
-			c.accepted(o)
-			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted)
+		case o.Expel:
+			c.expel(ctx, o)
+		case o.Delete && accepted < c.MaxPerPass && (!drains || len(c.draining) < c.MaxPerPass):
+			if c.delete(ctx, o, drains) {
+				accepted++
+			}
 		}
 	}
-	c.expel(ctx, v.Orphans)
 	c.markNodes(ctx, v.Marks)
 }
 
-// accepted counts each accepted deletion once. In observe mode it counts none.
-func (c *Collector) accepted(o *verdict.Orphan) {
-	if c.memory.Accepted(o, c.Clock.Now()) && !c.Observed {
+// delete deletes one orphan, or begins or continues the drain of its Node. It reports whether the deletion was accepted.
+func (c *Collector) delete(ctx context.Context, o *verdict.Orphan, drains bool) bool {
+	var waiting string
+	var err error
+	switch {
+	case o.Kind == verdict.KindNode:
+		err = c.deleteNode(ctx, o)
+	case drains:
+		waiting, err = c.drain(ctx, o)
+	}
+	if o.Kind != verdict.KindNode && waiting == "" && err == nil {
+		err = c.Cloud.Collect(ctx, o.Resource)
+	}
+	switch {
+	case err != nil:
+		c.record(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
+		return false
+	case waiting != "":
+		c.draining = append(c.draining, &draining{o, waiting})
+		c.record(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
+		return false
+	}
+	if !c.Observed {
 		c.metrics.deleted(o.Kind)
 	}
+	c.record(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted)
+	return true
 }
 
-// delete deletes one orphan, or continues the drain of its Node. waiting describes what the deletion waits for; empty when
-// the orphan was deleted.
-func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
-	if o.Kind == verdict.KindNode {
-		return "", c.deleteNode(ctx, o)
-	}
-	if o.Node != nil {
-		if waiting, err = c.drain(ctx, o); waiting != "" || err != nil {
-			return waiting, err
-		}
-	}
-	if c.stale() != "" {
-		return "", errNotAlone
-	}
-	return "", c.Cloud.Collect(ctx, o.Resource)
-}
-
-var (
-	errNotAlone = errors.New("another process may be the leader, or the data that drover has read may be out of date")
-	errChanged  = errors.New("the Node has changed since the decision")
-)
+var errChanged = errors.New("the Node has changed since the decision")
 
 // deleteNode deletes a Node whose Machine does not exist, once a live read has shown that the Node is unchanged and its
 // server is proven to be gone.
@@ -79,13 +76,11 @@ func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	if node == nil || err != nil {
 		return err
 	}
-	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.Places()); {
+	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.End.Place); {
 	case err != nil:
 		return fmt.Errorf("looking for the server of the Node: %w", err)
 	case !gone:
 		return fmt.Errorf("nothing proves that its server %s is gone", node.Spec.ProviderID)
-	case c.stale() != "":
-		return errNotAlone
 	}
 	preconditions := client.Preconditions(metav1.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
 	if err := c.Target.GetClient().Delete(ctx, node, preconditions); client.IgnoreNotFound(err) != nil {
@@ -110,7 +105,6 @@ func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1
 // markNodes sets the annotation unmanaged on Nodes that were never drover's, and removes it from Nodes that have a Machine
 // now.
 func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
-	writer := patch.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}
 	for _, mark := range marks {
 		if ctx.Err() != nil || c.stale() != "" {
 			return
@@ -120,7 +114,7 @@ func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
 			value = "true"
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: mark.Node.Name}}
-		err := writer.Merge(ctx, node, map[string]any{"metadata": map[string]any{
+		err := patch.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}.Merge(ctx, node, map[string]any{"metadata": map[string]any{
 			"uid": mark.Node.UID, "annotations": map[string]any{v1alpha1.AnnotationUnmanaged: value},
 		}})
 		if client.IgnoreNotFound(err) != nil {

@@ -1,10 +1,9 @@
 package orphans
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,47 +13,78 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// passSubject is the prefix of the keys in Collector.told for reports that concern no single orphan.
-const passSubject = "pass "
+// mostLines bounds the lines of the report.
+const mostLines = 500
 
-// announce reports by Event and log why nothing is collected, and which orphans are kept. It reports each orphan once, and a
-// cause that stops the whole round once per reason.
-func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
-	now := map[string]string{}
-	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
-		subject := passSubject + string(stop.Reason) + " " + stop.Project
-		said := c.told[subject] != "" || now[subject] != ""
-		now[subject] = string(stop.Reason)
-		if !said {
-			ctrl.LoggerFrom(ctx).Info("Orphans are not collected", "reason", stop.Reason, "message", stop.Message)
-			c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%s: %s", stop.Reason, stop.Message)
-		}
-	}
-	if !v.Judged {
-		maps.DeleteFunc(c.told, func(subject, _ string) bool { return strings.HasPrefix(subject, passSubject) })
-		maps.Copy(c.told, now)
-		return
-	}
-	for i := range v.Orphans {
-		o := &v.Orphans[i]
-		subject := o.Kind + " " + o.ID
-		now[subject] = c.told[subject]
-		// Messages that apply to all orphans contain numbers that change in each round. Therefore drover compares only the reason
-		// with that of the last report.
-		if why := cmp.Or(string(o.Stopped), o.Why); !o.Delete && now[subject] != why {
-			now[subject] = why
-			c.record(ctx, o, corev1.EventTypeNormal, "OrphanFound", o.Why)
-		}
-	}
-	c.told = now
+// finding is one line of the report. It is about an orphan, or it says in general why orphans are not deleted.
+type finding struct {
+	about, text string
+	orphan      *verdict.Orphan
+	// reason is the reason of a Warning about the finding, if it is about no orphan.
+	reason string
 }
 
-// say reports the decision about an orphan, unless that decision was reported before.
-func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
-	subject := o.Kind + " " + o.ID
-	if c.told[subject] != message {
-		c.told[subject] = message
-		c.record(ctx, o, kind, reason, message)
+func (f *finding) line() string { return f.about + ": " + f.text }
+
+// isGeneral reports whether a line of a report says in general why orphans are not deleted.
+func isGeneral(line string) bool {
+	return strings.HasPrefix(line, "orphans are not deleted") || strings.HasPrefix(line, "the confirmation")
+}
+
+// findings returns the findings of a round. unknown are the words of a confirmation that name nothing.
+func findings(v *verdict.Verdict, unknown []string) (all []finding) {
+	for _, word := range unknown {
+		text := "it names nothing that this search has found, so it is ignored"
+		if word == "yes" {
+			text = "it does not say what may be deleted, so it is ignored: name the IDs, Machines or projects that the report shows"
+		}
+		all = append(all, finding{about: fmt.Sprintf("the confirmation %.100q", word), text: text, reason: "ConfirmationIgnored"})
+	}
+	for _, stop := range v.Stops {
+		all = append(all, finding{about: fmt.Sprintf("orphans are not deleted (%s)", stop.Reason), text: stop.Message, reason: "OrphansNotCollected"})
+	}
+	for i := range v.Orphans {
+		all = append(all, finding{about: describe(&v.Orphans[i]), text: v.Orphans[i].Why, orphan: &v.Orphans[i]})
+	}
+	return all
+}
+
+// reportOf returns the report of a round. A round without a decision keeps the lines about orphans of the last report.
+func reportOf(found []finding, judged bool, last string) string {
+	var lines []string
+	for i := range found {
+		lines = append(lines, found[i].line())
+	}
+	if !judged {
+		lines = append(lines, slices.DeleteFunc(strings.Split(last, "\n"), func(line string) bool { return line == "" || isGeneral(line) })...)
+	}
+	if more := len(lines) - mostLines; more > 0 {
+		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// announce reports the findings that the last report does not have, by Event and log. A general reason is reported once, whatever
+// its text says.
+func (c *Collector) announce(ctx context.Context, found []finding, last string) {
+	told := map[string]bool{}
+	for line := range strings.SplitSeq(last, "\n") {
+		told[line] = true
+		if about, _, _ := strings.Cut(line, ": "); isGeneral(line) {
+			told[about] = true
+		}
+	}
+	for i := range found[:min(len(found), mostLines)] {
+		f := &found[i]
+		switch {
+		case told[f.about] || told[f.line()] || f.text == verdict.BeingDeleted:
+		case f.orphan != nil:
+			c.record(ctx, f.orphan, corev1.EventTypeNormal, "OrphanFound", f.text)
+		default:
+			told[f.about] = true
+			ctrl.LoggerFrom(ctx).Info("Orphans are not collected", "finding", f.line())
+			c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, f.reason, "Collect", "%s", f.line())
+		}
 	}
 }
 
@@ -62,7 +92,7 @@ func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, me
 const mostEvents = 20
 
 // record writes one log line about an orphan, and records one Event unless the round has recorded mostEvents. For a Node, the
-// Event is about that Node. Other orphans are not Kubernetes objects, so their Events are about the ConfigMap with the cluster ID.
+// Event is about that Node. Other orphans are not Kubernetes objects, so their Events are about the ConfigMap with the report.
 func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
 	if c.recorded++; c.recorded > mostEvents {
@@ -80,7 +110,7 @@ func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason,
 func (c *Collector) endRound() {
 	if more := c.recorded - mostEvents; more > 0 {
 		c.control.Eventf(c.configMap(), nil, corev1.EventTypeNormal, "FurtherOrphans", "Collect",
-			"%d further reports about orphans are only in the log; the ConfigMap %s/%s lists up to %d orphans", more, c.Namespace, name, mostLines)
+			"%d further reports about orphans are only in the log; the report in this ConfigMap lists up to %d orphans", more, mostLines)
 	}
 	c.recorded = 0
 }
@@ -98,31 +128,5 @@ func describe(o *verdict.Orphan) string {
 }
 
 func (c *Collector) configMap() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.IDConfigMap}}
-}
-
-// mostLines bounds the lines of the report.
-const mostLines = 200
-
-// reportOf returns the findings of a round as text, one line per finding.
-func reportOf(v *verdict.Verdict) string {
-	var lines []string
-	for _, stop := range v.Stops {
-		lines = append(lines, fmt.Sprintf("no orphan is deleted (%s): %s", stop.Reason, stop.Message))
-	}
-	for _, stop := range v.Skipped {
-		lines = append(lines, fmt.Sprintf("some orphans are not deleted (%s): %s", stop.Reason, stop.Message))
-	}
-	for i := range v.Orphans {
-		o := &v.Orphans[i]
-		why := o.Why
-		if o.Delete {
-			why = "it is being deleted"
-		}
-		lines = append(lines, describe(o)+": "+why)
-	}
-	if more := len(lines) - mostLines; more > 0 {
-		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(lines, "\n")
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}
 }

@@ -21,39 +21,50 @@ func speaker(t *testing.T) (*Collector, *events.FakeRecorder) {
 		t.Fatal(err)
 	}
 	said := events.NewFakeRecorder(100)
-	c := &Collector{Options: Options{Clock: clocktesting.NewFakeClock(time.Now())}, control: said, target: said, metrics: m, told: map[string]string{}}
-	return c, said
+	return &Collector{Options: Options{Clock: clocktesting.NewFakeClock(time.Now())}, control: said, target: said, metrics: m}, said
 }
 
-func TestEventsAboutOrphansAreRepeatedOnlyForANewReason(t *testing.T) {
+// round announces a verdict after the last report, and returns the new report and the number of Events.
+func round(t *testing.T, c *Collector, said *events.FakeRecorder, v *verdict.Verdict, last string) (report string, made int) {
+	t.Helper()
+	before := len(said.Events)
+	found := findings(v, nil)
+	c.announce(t.Context(), found, last)
+	c.endRound()
+	return reportOf(found, v.Judged, last), len(said.Events) - before
+}
+
+func TestEventsAboutOrphansAreNotRepeated(t *testing.T) {
 	c, said := speaker(t)
-	pass := func(message string, reason verdict.Reason, projects ...string) int {
-		v := verdict.Verdict{Judged: true, Stops: []verdict.Stop{{Reason: reason, Message: message}}}
-		for _, name := range projects {
-			v.Skipped = append(v.Skipped, verdict.Stop{Reason: verdict.Incomplete, Message: name})
-		}
+	two := func(why string) (all []verdict.Orphan) {
 		for _, id := range []string{"a", "b"} {
-			v.Orphans = append(v.Orphans, verdict.Orphan{Kind: "server", ID: id, Machine: types.UID(id), Why: "only reported: " + message, Stopped: reason})
+			all = append(all, verdict.Orphan{Kind: "server", ID: id, Machine: types.UID(id), Why: why})
 		}
-		before := len(said.Events)
-		c.announce(t.Context(), &v)
-		return len(said.Events) - before
+		return all
 	}
+	stop := func(reason verdict.Reason, messages ...string) (all []verdict.Stop) {
+		for _, m := range messages {
+			all = append(all, verdict.Stop{Reason: reason, Message: m})
+		}
+		return all
+	}
+	last, made := "", 0
 	for _, step := range []struct {
-		name, message string
-		reason        verdict.Reason
-		projects      []string
-		want          int
+		name string
+		v    verdict.Verdict
+		want int
 	}{
-		{"the first round records one Event that a check has stopped the deletion of orphans, and one for each of two orphans (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
-		{"no Event is repeated when only a number in the message changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
-		{"all Events are repeated when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
-		{"two projects in which the deletion is stopped for the same reason cause only one Event (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},
-		{"no Event is repeated while the reason stays the same (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 0},
+		{"the first round records one Event about a reason, and one for each of two orphans (CAPI-59)", verdict.Verdict{Judged: true, Stops: stop(verdict.Unconfirmed, "p"), Orphans: two("unseen")}, 3},
+		{"a round with the same findings records no Event (CAPI-59)", verdict.Verdict{Judged: true, Stops: stop(verdict.Unconfirmed, "p"), Orphans: two("unseen")}, 0},
+		{"no Event is repeated when only the message of a reason changes (CAPI-59)", verdict.Verdict{Judged: true, Stops: stop(verdict.Unconfirmed, "q"), Orphans: two("unseen")}, 0},
+		{"a round without a decision records its reason (CAPI-59)", verdict.Verdict{Stops: stop(verdict.Stale, "no lease")}, 1},
+		{"the next round with a decision does not repeat the orphans (CAPI-59)", verdict.Verdict{Judged: true, Orphans: two("unseen")}, 0},
+		{"the Events of all orphans are repeated when their reason changes (CAPI-59)", verdict.Verdict{Judged: true, Orphans: two("young")}, 2},
+		{"two projects in which the deletion is stopped for the same reason cause only one Event (CAPI-59)", verdict.Verdict{Judged: true, Stops: stop(verdict.Incomplete, "p", "q"), Orphans: two("young")}, 1},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			if got := pass(step.message, step.reason, step.projects...); got != step.want {
-				t.Errorf("made %d", got)
+			if last, made = round(t, c, said, &step.v, last); made != step.want {
+				t.Errorf("made %d", made)
 			}
 		})
 	}
@@ -61,25 +72,22 @@ func TestEventsAboutOrphansAreRepeatedOnlyForANewReason(t *testing.T) {
 
 func TestARoundThatFindsManyOrphansRecordsFewEvents(t *testing.T) {
 	c, said := speaker(t)
-	c.Namespace = "drover"
 	v := verdict.Verdict{Judged: true}
 	for i := range 10_000 {
 		v.Orphans = append(v.Orphans, verdict.Orphan{Kind: "port", ID: strconv.Itoa(i), Why: "only reported"})
 	}
-	c.announce(t.Context(), &v)
-	c.endRound()
-	if got := len(said.Events); got != mostEvents+1 {
-		t.Fatalf("10 000 orphans cause %d Events, want %d and one for the others (F-144)", got, mostEvents)
+	report, made := round(t, c, said, &v, "")
+	if made != mostEvents+1 || strings.Count(report, "\n") != mostLines || !strings.HasSuffix(report, "and 9500 more") {
+		t.Fatalf("10 000 orphans cause %d Events, want %d and one for the others, and a report of %d lines (F-144)", made, mostEvents, strings.Count(report, "\n"))
 	}
 	var last string
 	for len(said.Events) > 0 {
 		last = <-said.Events
 	}
-	if !strings.Contains(last, "9980 further reports") || !strings.Contains(last, "drover/drover-orphans") {
-		t.Errorf("the last Event does not say how many more there are, and where: %s", last)
+	if !strings.Contains(last, "480 further reports") {
+		t.Errorf("the last Event does not say how many more there are: %s", last)
 	}
-	c.announce(t.Context(), &v)
-	if c.endRound(); len(said.Events) != 0 {
-		t.Errorf("the next round repeats %d Events", len(said.Events))
+	if _, made := round(t, c, said, &v, report); made != 0 {
+		t.Errorf("the next round repeats %d Events", made)
 	}
 }

@@ -4,71 +4,90 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// The keys of the ConfigMap: the memory for the next leader (as JSON), and the report for operators.
+// The keys of the ConfigMap: the ends for the next leader (as JSON), and the report for operators.
 const (
-	memoryKey = "memory"
+	endedKey  = "ended"
 	reportKey = "report"
 )
 
-// board is the ConfigMap with the findings. It is written only when the findings have changed.
+// mostStored is how many ends of Machines are stored for the next leader. They take about 200 KiB.
+const mostStored = 1000
+
+// board is the content of the ConfigMap drover-orphans.
 type board struct {
-	client    client.Client
-	namespace string
-	// memory and report are the values that the ConfigMap holds.
-	memory, report string
+	object *corev1.ConfigMap
+	ends   verdict.Ends
+	// words are what a person confirms.
+	words []string
 }
 
-// load reads what a previous leader stored; the zero value when nothing is stored.
-func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
-	var object corev1.ConfigMap
-	err = b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: name}, &object)
+// read reads the ConfigMap, and adds its ends to those that are known. The content is empty when there is no ConfigMap.
+func (c *Collector) read(ctx context.Context) (*board, error) {
+	b := &board{object: c.configMap(), ends: verdict.Ends{}}
+	err := client.IgnoreNotFound(c.Control.GetAPIReader().Get(ctx, client.ObjectKeyFromObject(b.object), b.object))
 	if err != nil {
-		return stored, client.IgnoreNotFound(err)
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.Namespace, name, err)
 	}
-	b.memory, b.report = object.Data[memoryKey], object.Data[reportKey]
-	if b.memory == "" {
-		return stored, nil
+	b.words = strings.Fields(strings.ReplaceAll(b.object.Annotations[v1alpha1.AnnotationCollect], ",", " "))
+	var stored []verdict.End
+	if text := b.object.Data[endedKey]; text != "" {
+		err = json.Unmarshal([]byte(text), &stored)
 	}
-	if err := json.Unmarshal([]byte(b.memory), &stored); err != nil {
-		return stored, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key; orphans are then only reported until an operator confirms that they may be deleted", memoryKey, b.namespace, name, err)
+	if err != nil {
+		return nil, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key: the orphans of the Machines that it names are then only reported until a person confirms them", endedKey, c.Namespace, name, err)
 	}
-	return stored, nil
+	for _, end := range stored {
+		b.ends[end.UID] = end
+	}
+	c.ends.add(b.ends)
+	return b, nil
 }
 
-// store writes the memory and the report when one of them has changed.
-func (b *board) store(ctx context.Context, stored verdict.Stored, report string) error {
-	text, err := json.Marshal(stored)
+// write writes the report, and the ends of the Machines of which something is left or was left, when that changes the ConfigMap. When
+// read is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so
+// that no confirmation is removed that drover has not read.
+func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool, report string, read bool) error {
+	now := b.object.DeepCopy()
+	now.Data = map[string]string{}
+	kept := c.ends.known()
+	maps.DeleteFunc(kept, func(uid types.UID, end verdict.End) bool {
+		_, stored := b.ends[uid]
+		return !left[uid] && !stored && !end.Confirmed
+	})
+	if some := sorted(kept); len(some) > 0 {
+		text, err := json.Marshal(some[:min(mostStored, len(some))])
+		if err != nil {
+			return fmt.Errorf("encoding the ends of Machines: %w", err)
+		}
+		now.Data[endedKey] = string(text)
+	}
+	if report != "" {
+		now.Data[reportKey] = report
+	}
+	if read {
+		delete(now.Annotations, v1alpha1.AnnotationCollect)
+	}
+	var err error
+	switch {
+	case b.object.ResourceVersion == "":
+		err = c.Control.GetClient().Create(ctx, now, client.FieldOwner(fieldOwner))
+	case !read && maps.Equal(now.Data, b.object.Data):
+	default:
+		err = c.Control.GetClient().Patch(ctx, now, client.MergeFromWithOptions(b.object, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	}
 	if err != nil {
-		return fmt.Errorf("encoding the record of orphans: %w", err)
+		return fmt.Errorf("writing ConfigMap %s/%s: %w", c.Namespace, name, err)
 	}
-	memory := string(text)
-	if memory == b.memory && report == b.report {
-		return nil
-	}
-	data := map[string]string{memoryKey: memory, reportKey: report}
-	body, err := json.Marshal(map[string]any{"data": data})
-	if err != nil {
-		return fmt.Errorf("encoding the record of orphans: %w", err)
-	}
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}}
-	err = b.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldOwner))
-	if apierrors.IsNotFound(err) {
-		object.Data = data
-		err = b.client.Create(ctx, object, client.FieldOwner(fieldOwner))
-	}
-	if err != nil {
-		return fmt.Errorf("writing ConfigMap %s/%s: %w", b.namespace, name, err)
-	}
-	b.memory, b.report = memory, report
 	return nil
 }

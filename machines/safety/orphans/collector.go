@@ -1,11 +1,13 @@
 package orphans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,19 +37,17 @@ type Options struct {
 	// start of the collector.
 	Settings verdict.Settings
 	Period   time.Duration
+	// MaxPerPass is how many deletions of one round may be accepted, and how many Nodes are drained at a time.
+	MaxPerPass int
+	// DrainTimeout is how long the pods of an orphan's Node are evicted with respect for their disruption budgets. 0 or less
+	// means that pods are not evicted.
+	DrainTimeout time.Duration
 	// VolumeTimeout is how long the collector waits for the volumes of a drained Node.
 	VolumeTimeout time.Duration
-	// Namespace is drover's own namespace. IDConfigMap is the name of the ConfigMap with the cluster ID, which is the subject
-	// of Events.
-	Namespace, IDConfigMap string
-	ClusterID              string
-	// Confirmed reports whether an operator has confirmed that orphans may be deleted.
-	Confirmed func(ctx context.Context) (bool, error)
+	// Namespace is drover's own namespace, which has the ConfigMap with the findings.
+	Namespace string
 	// Lease is checked before each deletion. nil means that no other process can be the leader.
 	Lease cloud.Lease
-	// Leading returns two times: until when another process is known to have been the leader (before; zero when none is known),
-	// and since when this process has been the leader (since). A nil Leading means that the leaders are not known.
-	Leading func() (before, since time.Time)
 	// Stale returns why the reads of a round may be out of date, for example because an API server does not answer. The reason
 	// is a text for operators; an empty text means that the reads are up to date. If Stale is nil, they always count as up to
 	// date.
@@ -63,17 +63,14 @@ type Options struct {
 type Collector struct {
 	Options
 	control, target events.EventRecorder
-	witness         *witness
+	ends            *ends
 	drainer         *drain.Drainer
 	metrics         *metrics
-	board           *board
-	// memory is the memory of the last round.
-	memory verdict.Memory
+	// report is the last report; empty before the first round.
+	report string
 	// draining are the servers from the last round whose Nodes are not drained yet.
-	draining []*verdict.Orphan
-	// told holds the last report about each orphan and about the whole round, so that no report is repeated.
-	told map[string]string
-	// recorded is the number of reports about single orphans since the end of the last round.
+	draining []*draining
+	// recorded is the number of Events since the end of the last round.
 	recorded int
 }
 
@@ -85,18 +82,17 @@ func New(o Options) (*Collector, error) {
 	}
 	return &Collector{
 		Options: o, control: o.Control.GetEventRecorder(name), target: o.Target.GetEventRecorder(name),
-		witness: newWitness(o.Clock), drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
-		metrics: counted, board: &board{client: o.Control.GetClient(), namespace: o.Namespace}, told: map[string]string{},
+		ends: newEnds(o.Cloud, o.Clock), drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()}, metrics: counted,
 	}, nil
 }
 
-// SetupWithManager adds the collector to the manager. From then on the collector sees every Machine.
+// SetupWithManager adds the collector to the manager. From then on the collector observes the end of every Machine.
 func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 	informer, err := c.Control.GetCache().GetInformer(context.Background(), &v1alpha1.Machine{})
 	if err != nil {
 		return fmt.Errorf("watching Machines for the collector of orphans: %w", err)
 	}
-	if _, err := informer.AddEventHandler(c.witness); err != nil {
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: c.ends.observe}); err != nil {
 		return fmt.Errorf("watching Machines for the collector of orphans: %w", err)
 	}
 	return mgr.Add(c)
@@ -105,109 +101,108 @@ func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 // NeedLeaderElection returns true: only the leader may delete.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start runs a round every Period until ctx ends. Between two rounds it checks the Nodes that are being drained.
+// together is how long the collector waits for further ends of Machines before it stores those that it has observed.
+const together = time.Second
+
+// Start runs a round every Period until ctx ends. Between two rounds it stores the ends of Machines that leave something behind, and
+// checks the Nodes that are being drained.
 func (c *Collector) Start(ctx context.Context) error {
-	began := c.Clock.Now()
-	next := began.Add(c.Period)
-	ready := c.begin(ctx)
-	for c.sleep(ctx, next) {
-		now := c.Clock.Now()
-		switch {
-		case now.Before(next):
-			c.goOnDraining(ctx)
+	round := c.Clock.Now().Add(c.Period)
+	check := round
+	for {
+		timer := c.Clock.NewTimer(min(round.Sub(c.Clock.Now()), check.Sub(c.Clock.Now())))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-c.ends.observed:
+			timer.Stop()
+			c.keepEnds(ctx)
 			continue
-		case ready || c.begin(ctx):
-			ready = true
-			c.pass(ctx, c.ledSince(began))
+		case <-timer.C():
 		}
-		if next = next.Add(c.Period); !next.After(now) {
-			next = now.Add(c.Period)
+		now := c.Clock.Now()
+		if now.Before(round) {
+			c.goOnDraining(ctx)
+		} else {
+			c.pass(ctx)
+			if round = round.Add(c.Period); !round.After(now) {
+				round = now.Add(c.Period)
+			}
+		}
+		if check = round; len(c.draining) > 0 {
+			check = now.Add(drainPeriod)
 		}
 	}
-	return nil
 }
 
-// sleep waits until the next round, or until the Nodes that are being drained must be checked. It returns false when ctx has
-// ended.
-func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
-	wait := next.Sub(c.Clock.Now())
-	if len(c.draining) > 0 {
-		wait = min(wait, drainPeriod)
-	}
-	timer := c.Clock.NewTimer(wait)
+// keepEnds stores the observed ends of which a resource or Node is left, so that the next leader has them.
+func (c *Collector) keepEnds(ctx context.Context) {
+	timer := c.Clock.NewTimer(together)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false
+		return
 	case <-timer.C():
-		return true
+	}
+	if err := c.storeEnds(ctx); err != nil && ctx.Err() == nil {
+		// The next round tries it again.
+		ctrl.LoggerFrom(ctx).Error(err, "Storing the ends of Machines failed")
 	}
 }
 
-// begin reads the memory that the previous leader stored. If there was no leader for a while before this process, begin adds that
-// span of time to the memory and stores it. begin reports whether reading and storing succeeded.
-func (c *Collector) begin(ctx context.Context) bool {
-	stored, err := c.board.load(ctx)
-	if err == nil {
-		c.memory.Stored = stored
-		if span, long := c.unled(); long {
-			c.memory.Stored = stored.WithUnled(span)
-			err = c.board.store(ctx, c.memory.Stored, c.board.report)
-		}
+func (c *Collector) storeEnds(ctx context.Context) error {
+	nodes, err := c.listNodes(ctx)
+	if err != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: reading or storing the record of earlier rounds failed")
+	b, err := c.read(ctx)
+	if err != nil || !c.leads() {
+		return err
 	}
-	return err == nil
-}
-
-// unled returns the span of time without a leader before this process became the leader. It also reports whether the span is so
-// long that an unknown leader may have created resources in it.
-func (c *Collector) unled() (verdict.Span, bool) {
-	if c.Leading == nil {
-		return verdict.Span{}, false
-	}
-	before, since := c.Leading()
-	span := verdict.Span{From: before, To: since}
-	return span, verdict.Matters(span)
-}
-
-// ledSince returns the time since which this process has been the only leader and has seen all Machines.
-func (c *Collector) ledSince(began time.Time) time.Time {
-	if c.Leading == nil {
-		return began
-	}
-	if _, since := c.Leading(); since.After(began) {
-		return since
-	}
-	return began
+	return c.write(ctx, b, verdict.Left(c.Cloud.Tagged(ctx), nodes), b.object.Data[reportKey], false)
 }
 
 // pass runs one round: it reads, decides, reports, and acts.
-func (c *Collector) pass(ctx context.Context, since time.Time) {
+func (c *Collector) pass(ctx context.Context) {
 	c.draining = nil
+	b, err := c.read(ctx)
+	if err != nil && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: reading what an earlier round has stored failed")
+	}
+	if err != nil {
+		return
+	}
 	snapshot := c.gather(ctx)
-	snapshot.History = verdict.History{Since: since, Seen: c.witness.sightings()}
-	decided, memory := verdict.Judge(snapshot, c.memory)
+	decided := verdict.Judge(snapshot)
+	last := cmp.Or(c.report, b.object.Data[reportKey])
+	var unknown []string
+	read := decided.Judged && len(b.words) > 0
+	if read {
+		var confirmed verdict.Ends
+		confirmed, unknown = decided.Confirm(b.words, snapshot.Now.UTC(), last)
+		c.ends.add(confirmed)
+		snapshot.Ends = c.ends.known()
+		decided = verdict.Judge(snapshot)
+	}
 	if ctx.Err() != nil {
 		return
 	}
-	c.memory = memory
 	c.metrics.set(&decided)
 	if !c.leads() {
 		// Only the leader writes the findings.
 		return
 	}
-	if err := c.board.store(ctx, memory.Stored, reportOf(&decided)); err != nil {
-		// Nothing is deleted unless the memory for the next leader is stored first.
+	c.ends.forget(decided.Over)
+	found := findings(&decided, unknown)
+	report := reportOf(found, decided.Judged, last)
+	if err := c.write(ctx, b, decided.Left, report, read); err != nil {
+		// Nothing is deleted unless the ends for the next leader are stored first.
 		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: storing the findings failed")
-		c.memory.Orphans = nil
 		return
 	}
-	c.announce(ctx, &decided)
+	c.announce(ctx, found, last)
+	c.report = report
 	c.act(ctx, &decided)
 	c.endRound()
-	if decided.Judged {
-		c.witness.keep(snapshot.Projects)
-	}
 }

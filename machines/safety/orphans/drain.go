@@ -23,69 +23,59 @@ const unreachableAfter = 5 * time.Minute
 // drainPeriod is the time between two checks of a Node that is being drained.
 const drainPeriod = 20 * time.Second
 
+// draining is an orphaned server whose Node is being drained. waiting is what the drain waits for.
+type draining struct {
+	*verdict.Orphan
+	waiting string
+}
+
 // goOnDraining continues the drains that were not finished in the last round: it requests the evictions that are due. It does not
 // decide about orphans and deletes no server. The next round does both, after it has read everything again.
 func (c *Collector) goOnDraining(ctx context.Context) {
-	left := c.draining
-	c.draining = nil
-	for _, o := range left {
-		if c.drainAgain(ctx, o) {
-			c.draining = append(c.draining, o)
-		}
+	if ctx.Err() != nil || c.stale() != "" {
+		return
 	}
+	c.draining = slices.DeleteFunc(c.draining, func(d *draining) bool { return !c.drainAgain(ctx, d) })
 }
 
-// drainAgain checks one Node, and reports whether the Node's drain continues before the next round.
-func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
-	if ctx.Err() != nil || c.stale() != "" {
+// drainAgain checks one Node, and reports whether the Node's drain continues before the next round. It ends when the server, or its
+// Node, may have a Machine now.
+func (c *Collector) drainAgain(ctx context.Context, d *draining) bool {
+	var list v1alpha1.MachineList
+	if err := c.Control.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return true
 	}
-	if !c.isLeft(ctx, o) {
+	adopted := slices.ContainsFunc(list.Items, func(m v1alpha1.Machine) bool {
+		judged := machineOf(&m, c.Cloud)
+		return d.MayBelongTo(&judged)
+	})
+	if adopted || !c.isLeft(ctx, d.Orphan) {
 		return false
 	}
-	switch found, err := c.hasMachine(ctx, o); {
-	case err != nil:
-		return true
-	case found:
-		return false
-	}
-	waiting, err := c.drain(ctx, o)
+	waiting, err := c.drain(ctx, d.Orphan)
+	kind, reason := corev1.EventTypeNormal, "OrphanDraining"
 	switch {
 	case errors.Is(err, errChanged):
 		return false
 	case err != nil:
-		c.say(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
+		kind, reason, waiting = corev1.EventTypeWarning, "OrphanNotDeleted", err.Error()
 	case waiting == "":
-		c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", "the drain of node "+o.Node.Name+" has ended: the next round deletes the server, if it has no Machine then")
+		c.record(ctx, d.Orphan, kind, reason, "the drain of node "+d.Node.Name+" has ended: the next round deletes the server, if it has no Machine then")
 		return false
+	}
+	if waiting != d.waiting {
+		d.waiting = waiting
+		c.record(ctx, d.Orphan, kind, reason, waiting)
 	}
 	return true
 }
 
 // isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan, with the same owner
-// tag. It ignores projects whose lists are incomplete, or in which too many Machines have lost their servers.
+// tag. It ignores projects whose lists are incomplete.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	return slices.ContainsFunc(c.Cloud.Tagged(ctx), func(p cloud.Project) bool {
-		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
-			return r.Key == o.Resource.Key && r.Machine == o.Resource.Machine && r.Place == o.Resource.Place && r.Cloud == o.Resource.Cloud
-		})
+		return p.Unknown == "" && slices.Contains(p.Resources, o.Resource)
 	})
-}
-
-// hasMachine reports whether the server of an orphan, or its Node, may have a Machine now, according to the informer cache. It
-// returns an error when the cache cannot be read.
-func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, error) {
-	if c.witness.exists(o.Machine) {
-		return true, nil
-	}
-	var list v1alpha1.MachineList
-	if err := c.Control.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing Machines: %w", err)
-	}
-	return slices.ContainsFunc(list.Items, func(m v1alpha1.Machine) bool {
-		judged := machineOf(&m, c.Cloud)
-		return o.MayBelongTo(&judged)
-	}), nil
 }
 
 // drain cordons the Node of a server and requests the evictions that are due. waiting describes what the drain waits for. It
@@ -102,7 +92,7 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	case !sameNode(nodeOf(node, c.Cloud), *o.Node):
 		return "", errChanged
 	}
-	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || c.Settings.DrainTimeout <= 0 {
+	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || c.DrainTimeout <= 0 {
 		return "", nil
 	}
 	if node, err = drain.Cordon(ctx, c.Target.GetClient(), node, c.Clock.Now()); err != nil {
@@ -110,7 +100,7 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	}
 	ready := v1alpha1.NodeReady(node)
 	abrupt := ready.Status == corev1.ConditionUnknown && c.Clock.Since(ready.LastTransitionTime.Time) > unreachableAfter
-	over := !c.Clock.Now().Before(o.DrainUntil)
+	over, _ := drain.TimedOut(node, c.DrainTimeout, c.Clock.Now())
 	order := drain.Order{Node: node.Name, Mode: drain.Mode{Abrupt: abrupt, Final: over}, VolumeTimeout: c.VolumeTimeout}
 	result, err := c.drainer.Round(ctx, order, c.Clock.Now())
 	if over {

@@ -18,22 +18,13 @@ import (
 // cannot remove it, because NodeRestriction forbids kubelets to change the taints of their Nodes.
 var machineGone = corev1.Taint{Key: v1alpha1.TaintMachineGone, Effect: corev1.TaintEffectNoExecute}
 
-// expel puts the taint machineGone on the Nodes that outlive their Machines, with a Warning for each.
-func (c *Collector) expel(ctx context.Context, found []verdict.Orphan) {
-	for i := range found {
-		o := &found[i]
-		if !o.Expel {
-			continue
-		}
-		if ctx.Err() != nil || c.stale() != "" {
-			return
-		}
-		switch done, err := c.taint(ctx, o); {
-		case err != nil:
-			ctrl.LoggerFrom(ctx).Error(err, "Tainting a Node that outlives its Machine failed", "node", klog.KRef("", o.Node.Name))
-		case done:
-			c.record(ctx, o, corev1.EventTypeWarning, "NodeOutlivesMachine", o.Why)
-		}
+// expel puts the taint machineGone on a Node that outlives its Machine, with a Warning.
+func (c *Collector) expel(ctx context.Context, o *verdict.Orphan) {
+	switch done, err := c.taint(ctx, o); {
+	case err != nil:
+		ctrl.LoggerFrom(ctx).Error(err, "Tainting a Node that outlives its Machine failed", "node", klog.KRef("", o.Node.Name))
+	case done:
+		c.record(ctx, o, corev1.EventTypeWarning, "NodeOutlivesMachine", o.Why)
 	}
 }
 
@@ -51,8 +42,8 @@ func (c *Collector) taint(ctx context.Context, o *verdict.Orphan) (bool, error) 
 	if slices.ContainsFunc(machines.Items, func(m v1alpha1.Machine) bool { return m.ServerName() == node.Name }) {
 		return false, nil
 	}
-	if places := o.Places(); len(places) > 0 {
-		if gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, places); err != nil || !gone {
+	if o.End.UID != "" {
+		if gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.End.Place); err != nil || !gone {
 			return false, err
 		}
 	}

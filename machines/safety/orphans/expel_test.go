@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
@@ -38,7 +39,7 @@ func TestANodeThatRegistersAgainWithTheCertificateOfADeadMachineGetsNoPods(t *te
 			t.Errorf("taints %v", now.Spec.Taints)
 		}
 		if len(warnings.Events) != 2 {
-			t.Fatalf("%d Events; found %s", len(warnings.Events), w.shown()[reportKey])
+			t.Fatalf("%d Events; found %s", len(warnings.Events), w.shown())
 		}
 		found, warning := <-warnings.Events, <-warnings.Events
 		if !strings.HasPrefix(found, "Normal OrphanFound") || !strings.HasPrefix(warning, "Warning NodeOutlivesMachine") || !strings.Contains(warning, "certificate") {
@@ -63,8 +64,10 @@ func TestANodeThatRegistersAgainWithTheCertificateOfADeadMachineGetsNoPods(t *te
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: late.Name}}
 		snapshot := w.gather(t.Context())
 		w.must(w.client.Create(t.Context(), m))
-		w.eventually("the cache has the Machine", func() bool { return w.witness.exists(m.UID) })
-		v, _ := verdict.Judge(snapshot, w.memory)
+		w.eventually("the cache has the Machine", func() bool {
+			return w.mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(m), m.DeepCopy()) == nil
+		})
+		v := verdict.Judge(snapshot)
 		i := slices.IndexFunc(v.Orphans, func(o verdict.Orphan) bool { return o.ID == late.Name && o.Expel })
 		if i < 0 {
 			t.Fatalf("found %+v", v.Orphans)

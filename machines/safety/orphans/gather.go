@@ -2,13 +2,14 @@ package orphans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -24,28 +25,15 @@ const pageSize = 100
 // gather reads the input of a round. It reads the Machines after the resources: a Machine exists before its resources, so the
 // list of Machines contains the Machine of each resource.
 func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
-	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), ClusterID: c.ClusterID, Stale: c.stale()}
-	if s.Stale != "" {
-		return s
-	}
-	s.Projects = c.Cloud.Tagged(ctx)
-	s.Machines = c.listMachines(ctx)
-	var err error
-	if s.Defined, err = definitions.Since(ctx, c.Control.GetAPIReader()); err != nil {
-		s.Stale = err.Error()
-	}
-	if s.Nodes, err = c.listNodes(ctx); err != nil {
-		s.Stale = err.Error()
-	}
-	if s.Sets, s.Deployments, err = c.listGroups(ctx); err != nil {
-		s.Stale = err.Error()
-	}
-	if s.Confirmed, err = c.Confirmed(ctx); err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Info("Reading the operator's confirmation to delete orphans failed", "error", err.Error())
-	}
-	if s.Stale == "" {
-		// The API server may have become unreachable during the reads, so this is checked again.
-		s.Stale = c.stale()
+	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), Projects: c.Cloud.Tagged(ctx)}
+	var failed [4]error
+	s.Machines, failed[0] = c.listMachines(ctx)
+	s.Defined, failed[1] = definitions.Since(ctx, c.Control.GetAPIReader())
+	s.Nodes, failed[2] = c.listNodes(ctx)
+	s.Sets, s.Deployments, failed[3] = c.listGroups(ctx)
+	s.Ends, s.Stale = c.ends.known(), c.stale()
+	if err := errors.Join(failed[:]...); s.Stale == "" && err != nil {
+		s.Stale = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return s
 }
@@ -66,19 +54,17 @@ func (c *Collector) leads() bool { return c.Lease == nil || c.Lease.Fresh(c.Cloc
 
 // listMachines lists the Machines of all namespaces from the API server, page by page. All pages have the same resource
 // version.
-func (c *Collector) listMachines(ctx context.Context) verdict.Machines {
-	var all verdict.Machines
+func (c *Collector) listMachines(ctx context.Context) (all []verdict.Machine, err error) {
 	for next := ""; ; {
 		var page v1alpha1.MachineList
 		if err := c.Control.GetAPIReader().List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return verdict.Machines{Failed: err.Error()}
+			return nil, fmt.Errorf("listing Machines: %w", err)
 		}
 		for i := range page.Items {
-			all.All = append(all.All, machineOf(&page.Items[i], c.Cloud))
+			all = append(all, machineOf(&page.Items[i], c.Cloud))
 		}
-		all.Version = page.ResourceVersion
 		if next = page.Continue; next == "" {
-			return all
+			return all, nil
 		}
 	}
 }

@@ -3,6 +3,7 @@ package orphans
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -13,13 +14,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,11 +81,9 @@ type world struct {
 	sim     *sim.Cloud
 	cloud   *openstack.Cloud
 	*Collector
-	since time.Time
-	// confirmed reports whether an operator has confirmed that orphans may be deleted. lost reports whether the lease was not renewed in
-	// time. away reports whether the API server does not answer.
-	confirmed, lost, away atomic.Bool
-	registry              *prometheus.Registry
+	// lost reports whether the lease was not renewed in time. away reports whether the API server does not answer.
+	lost, away atomic.Bool
+	registry   *prometheus.Registry
 }
 
 // Fresh reports whether the lease is fresh.
@@ -166,10 +168,10 @@ func (w *world) fill(admin, drover *rest.Config, define func()) {
 	for field, keys := range map[string]func(client.Object) string{drain.IndexNode: drain.AttachmentNode, drain.IndexVolume: drain.AttachmentVolume} {
 		w.must(w.mgr.GetFieldIndexer().IndexField(w.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
 	}
-	// The CRDs must be older than the servers, because drover does not delete a working server that is older than the CRDs.
+	// The CRDs must be older than the ends of the Machines.
 	w.clock.Step(time.Minute)
 	w.startCloud()
-	w.begin(w.clock.Now())
+	w.begin()
 }
 
 // startCloud runs the simulated cloud and the driver. Changes that the driver reports are ignored.
@@ -198,16 +200,15 @@ func (w *world) startCloud() {
 	w.must(w.mgr.Add(w.cloud))
 }
 
-// begin creates a new collector, as a change of leader does. The collector's process has had the lease since the given time.
-func (w *world) begin(since time.Time) {
+// begin creates a new collector, as a change of leader does. It has seen nothing.
+func (w *world) begin() {
 	w.Helper()
-	w.since, w.registry = since, prometheus.NewRegistry()
+	w.registry = prometheus.NewRegistry()
 	var err error
 	w.Collector, err = New(Options{
 		Control: w.mgr, Target: w.mgr, Cloud: w.cloud, Clock: w.clock, Period: testPeriod,
-		Settings:  verdict.Settings{Age: testPeriod, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
-		Namespace: namespace, IDConfigMap: "drover-cluster-id", ClusterID: testCluster, Lease: w, Registry: w.registry,
-		Confirmed: func(context.Context) (bool, error) { return w.confirmed.Load(), nil },
+		Settings: verdict.Settings{Age: testPeriod}, MaxPerPass: 10, DrainTimeout: 2 * time.Hour,
+		Namespace: namespace, Lease: w, Registry: w.registry,
 		Stale: func() string {
 			if w.away.Load() {
 				return "the API server does not answer"
@@ -241,7 +242,7 @@ func (w *world) watch() {
 	w.Helper()
 	informer, err := w.mgr.GetCache().GetInformer(w.Context(), &v1alpha1.Machine{})
 	w.must(err)
-	_, err = informer.AddEventHandler(w.witness)
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: w.ends.observe})
 	w.must(err)
 }
 
@@ -283,7 +284,7 @@ func (w *world) later() {
 	w.eventuallyIn(20*time.Second, "a period is over, and the lists have followed", func() bool {
 		return !w.clock.Now().Before(end) && w.sim.CallCount("GET /servers/detail") > lists+1
 	})
-	w.pass(w.Context(), w.since)
+	w.pass(w.Context())
 }
 
 // machine creates a Machine with server, port and floating IP, and its Node.
@@ -349,7 +350,31 @@ func (w *world) cached(n *corev1.Node) {
 func (w *world) remove(m *v1alpha1.Machine) {
 	w.Helper()
 	w.must(w.client.Delete(w.Context(), m))
-	w.eventually("its deletion was seen", func() bool { return w.witness.sightings()[m.UID].Leaving })
+	w.eventually("its end was observed", func() bool { return w.isEnd(m) })
+}
+
+// isEnd reports whether the collector knows the end of a Machine.
+func (w *world) isEnd(m *v1alpha1.Machine) bool {
+	_, known := w.ends.known()[m.UID]
+	return known
+}
+
+// removeUnseen deletes a Machine while no drover runs. The collector that begins then has not seen the end.
+func (w *world) removeUnseen(m *v1alpha1.Machine) {
+	w.Helper()
+	w.begin()
+	w.must(w.client.Delete(w.Context(), m))
+	w.eventually("the cache lacks the Machine", func() bool {
+		return apierrors.IsNotFound(w.mgr.GetClient().Get(w.Context(), client.ObjectKeyFromObject(m), m.DeepCopy()))
+	})
+	w.watch()
+}
+
+// confirm sets the annotation by which a person confirms the deletion of orphans.
+func (w *world) confirm(words string) {
+	w.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationCollect, words)
+	w.must(w.client.Patch(w.Context(), w.configMap(), client.RawPatch(types.MergePatchType, patch)))
 }
 
 // counts returns the numbers of servers, floating IPs and ports.
@@ -373,14 +398,18 @@ func (w *world) metric(name, label string) float64 {
 	return -1
 }
 
-// shown returns the data of the ConfigMap with the findings.
-func (w *world) shown() map[string]string {
+// stored returns the ConfigMap with the findings.
+func (w *world) stored() *corev1.ConfigMap {
 	w.Helper()
-	var shown corev1.ConfigMap
-	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &shown); client.IgnoreNotFound(err) != nil {
-		w.Fatal(err)
-	}
-	return shown.Data
+	stored := w.configMap()
+	w.must(client.IgnoreNotFound(w.client.Get(w.Context(), client.ObjectKeyFromObject(stored), stored)))
+	return stored
+}
+
+// shown returns the report.
+func (w *world) shown() string {
+	w.Helper()
+	return w.stored().Data[reportKey]
 }
 
 // inOrder runs a subtest that continues the subtests before it. When -run selects only a later subtest, the earlier ones run as parts

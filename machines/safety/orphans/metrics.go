@@ -30,7 +30,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_orphans_aborted", Help: "1 while orphans are not collected for this reason, else 0, as of the last round.",
 		}, []string{"reason"}),
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_orphans_collected_total", Help: "Resources and Nodes that were deleted because they had no Machine.",
+			Name: "drover_orphans_collected_total", Help: "Accepted deletions of resources and Nodes that had no Machine.",
 		}, []string{"kind"}),
 	}
 	for _, kind := range kinds {
@@ -54,7 +54,7 @@ func (m *metrics) set(v *verdict.Verdict) {
 	for _, reason := range verdict.Reasons {
 		m.aborted.WithLabelValues(string(reason)).Set(0)
 	}
-	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
+	for _, stop := range v.Stops {
 		m.aborted.WithLabelValues(string(stop.Reason)).Set(1)
 	}
 	if !v.Judged {

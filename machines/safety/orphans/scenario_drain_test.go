@@ -44,9 +44,8 @@ type oneServer struct {
 	cloud.Cloud
 	server  cloud.Resource
 	deleted atomic.Bool
-	// adopted reports whether the server has another Machine now. unknown reports whether a list has failed. held reports
-	// whether the mass-deletion guard holds a server.
-	adopted, unknown, held atomic.Bool
+	// adopted reports whether the server has another Machine now. unknown reports whether a list has failed.
+	adopted, unknown atomic.Bool
 }
 
 func (c *oneServer) Tagged(context.Context) []cloud.Project {
@@ -60,13 +59,12 @@ func (c *oneServer) Tagged(context.Context) []cloud.Project {
 	if c.unknown.Load() {
 		p.Unknown = "the last list failed"
 	}
-	if c.held.Load() {
-		p.Held = "5 of 10 are gone"
-	}
 	return []cloud.Project{p}
 }
 
 func (c *oneServer) Collect(context.Context, cloud.Resource) error { c.deleted.Store(true); return nil }
+
+func (c *oneServer) Remembered(*v1alpha1.Machine) cloud.Remembered { return cloud.Remembered{} }
 
 func (c *oneServer) ServerID(providerID string) cloud.ServerID { return cloud.ServerID(providerID) }
 
@@ -151,9 +149,7 @@ func (b *bubble) start(catalog *memory.Catalog, timeout time.Duration) (stop fun
 	}
 	c, err := New(Options{
 		Control: mgr, Target: mgr, Cloud: b.cloud, Clock: clock.RealClock{}, Period: testPeriod,
-		Settings:  verdict.Settings{Age: testPeriod, MaxPerPass: 10, DrainTimeout: timeout},
-		Namespace: "default", IDConfigMap: "drover-cluster-id", ClusterID: testCluster,
-		Confirmed: func(context.Context) (bool, error) { return false, nil },
+		Settings: verdict.Settings{Age: testPeriod}, MaxPerPass: 10, DrainTimeout: timeout, Namespace: "default",
 	})
 	b.must(err)
 	b.must(c.SetupWithManager(mgr))
@@ -181,7 +177,7 @@ func (b *bubble) fill() {
 	gone := b.machine("gone")
 	b.must(b.admin.Create(b.Context(), gone))
 	b.cloud = &oneServer{server: cloud.Resource{
-		Kind: cloud.ResourceServer, ID: "s", Key: "s", Name: "gone", Machine: gone.UID, Place: "p", Seen: b.began, Created: b.began.Add(time.Second),
+		Kind: cloud.ResourceServer, ID: "s", Key: "s", Name: "gone", Machine: gone.UID, Place: "p",
 	}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(gone.UID)}}, Spec: corev1.NodeSpec{ProviderID: "s"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(b.began)}}
@@ -284,11 +280,10 @@ func TestTheDrainOfAnOrphansNodeBetweenTwoRoundsOfTheOrphanCheck(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(b *bubble){
-		"a drain stops when another Machine has adopted the server (MCM-83)":                      func(b *bubble) { b.cloud.adopted.Store(true) },
-		"a drain stops while the lists of the server's project are incomplete (MCM-80)":           func(b *bubble) { b.cloud.unknown.Store(true) },
-		"a drain stops while the mass-deletion guard holds a server of the same project (MCM-82)": func(b *bubble) { b.cloud.held.Store(true) },
-		"a drain stops when a new Machine has the server's provider ID (MCM-83)":                  makes("adopts", "s"),
-		"a drain stops when a new Machine has the server's name (MCM-83)":                         makes("gone", ""),
+		"a drain stops when another Machine has adopted the server (MCM-83)":            func(b *bubble) { b.cloud.adopted.Store(true) },
+		"a drain stops while the lists of the server's project are incomplete (MCM-80)": func(b *bubble) { b.cloud.unknown.Store(true) },
+		"a drain stops when a new Machine has the server's provider ID (MCM-83)":        makes("adopts", "s"),
+		"a drain stops when a new Machine has the server's name (MCM-83)":               makes("gone", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, time.Hour, func(b *bubble) {

@@ -46,16 +46,6 @@ func (l *lease) lose(s *StaleLeader, ago time.Duration) {
 	l.renewed, l.resumed = time.Now().Add(-ago), time.Now().Add(s.Pause)
 }
 
-// last returns the time of the lease's last renewal.
-func (l *lease) last() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.renewed.IsZero() {
-		return time.Now()
-	}
-	return l.renewed
-}
-
 // ends returns the time at which another process may acquire the lease.
 func (l *lease) ends() time.Time {
 	l.mu.Lock()

@@ -51,8 +51,6 @@ type Options struct {
 	HoldBack time.Duration
 	// Failing makes calls fail. Nil means that no call fails.
 	Failing *Failing
-	// LedBefore is the time at which another process last renewed the lease, or zero if none has.
-	LedBefore time.Time
 }
 
 // Process is one start of drover: a manager with its controllers.
@@ -131,9 +129,6 @@ func (p *Process) Ended() bool {
 		return false
 	}
 }
-
-// LastRenewal returns the time at which the process last renewed its lease: now, unless the process has lost the lease.
-func (p *Process) LastRenewal() time.Time { return p.life.lease.last() }
 
 // LeaseEnds returns the time at which another process may acquire the lost lease.
 func (p *Process) LeaseEnds() time.Time { return p.life.lease.ends() }

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,10 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/health"
 	healthverdict "github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/openstack"
@@ -58,26 +55,13 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	if err != nil {
 		return fmt.Errorf("creating the health controller: %w", err)
 	}
-	began := time.Now()
 	collector, err := orphans.New(orphans.Options{
 		Control: mgr, Target: mgr, Cloud: os, Clock: now, Lease: lease, Period: OrphanPeriod, VolumeTimeout: 5 * time.Minute, Registry: p.registry,
-		Settings:  orphansverdict.Settings{Age: orphanAge, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
-		Namespace: world.Namespace, IDConfigMap: world.ClusterIDConfigMap, ClusterID: clusterID,
-		Confirmed: confirmed(mgr.GetClient()),
-		Leading:   func() (before, since time.Time) { return p.options.LedBefore, began },
-		Stale:     func() string { stale, _ := asked.Stale(); return stale },
+		Settings: orphansverdict.Settings{Age: orphanAge}, MaxPerPass: 10, DrainTimeout: 2 * time.Hour, Namespace: world.Namespace,
+		Stale: func() string { stale, _ := asked.Stale(); return stale },
 	})
 	if err != nil {
 		return fmt.Errorf("creating the orphan collector: %w", err)
 	}
 	return errors.Join(mgr.Add(asked), repair.SetupWithManager(mgr), collector.SetupWithManager(mgr))
-}
-
-// confirmed returns a function that reports whether an operator has confirmed the deletion of orphans.
-func confirmed(c client.Reader) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
-		var id corev1.ConfigMap
-		err := c.Get(ctx, client.ObjectKey{Namespace: world.Namespace, Name: world.ClusterIDConfigMap}, &id)
-		return id.Annotations[v1alpha1.AnnotationCollect] == "yes", err
-	}
 }

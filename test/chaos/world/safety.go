@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// ClusterIDConfigMap is the ConfigMap with the cluster ID, which an operator annotates to confirm the deletion of orphans. It
-	// is in Namespace, as are the other ConfigMaps of drover.
-	ClusterIDConfigMap = "drover-cluster-id"
+	// CollectorConfigMap is the ConfigMap with the report of the orphan collector, which an operator annotates to confirm the deletion
+	// of orphans. It is in Namespace.
+	CollectorConfigMap = "drover-orphans"
 	// Deadlock is a condition that makes a Node unhealthy.
 	Deadlock corev1.NodeConditionType = "KernelDeadlock"
 	// silentAfter is how long after the kubelet's last report the Ready condition of a Node becomes Unknown.
@@ -48,8 +48,7 @@ func newSafety() safety {
 	return safety{unhealthy: map[string]bool{}, stopped: map[string]bool{}, orphaned: map[types.UID]bool{}, replaced: map[types.UID]time.Time{}}
 }
 
-// createDefinitions creates what the orphan collector requires: drover's CustomResourceDefinitions, and the ConfigMap with the
-// cluster ID.
+// createDefinitions creates what the orphan collector requires: drover's CustomResourceDefinitions.
 func (w *World) createDefinitions() error {
 	for _, name := range []string{"machines", "machinesets", "machinedeployments"} {
 		crd := &unstructured.Unstructured{}
@@ -58,10 +57,6 @@ func (w *World) createDefinitions() error {
 		if err := w.Admin.Create(w.Context, crd); err != nil {
 			return fmt.Errorf("creating the definition of %s: %w", name, err)
 		}
-	}
-	id := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: ClusterIDConfigMap}}
-	if err := w.Admin.Create(w.Context, id); err != nil {
-		return fmt.Errorf("creating the ConfigMap of the cluster ID: %w", err)
 	}
 	return nil
 }
@@ -120,16 +115,12 @@ func (s *safety) isOrphaned(machine types.UID) bool {
 	return s.orphaned[machine]
 }
 
-// Confirm sets or removes the annotation by which an operator confirms the deletion of orphans.
-func (w *World) Confirm(yes bool) error {
-	value := "null"
-	if yes {
-		value = `"yes"`
-	}
-	id := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: ClusterIDConfigMap}}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.AnnotationCollect, value)
-	if err := w.Admin.Patch(w.Context, id, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("annotating the ConfigMap of the cluster ID: %w", err)
+// Confirm sets the annotation by which an operator confirms that a Machine is gone.
+func (w *World) Confirm(machine types.UID) error {
+	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: CollectorConfigMap}}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationCollect, machine)
+	if err := w.Admin.Patch(w.Context, found, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("annotating the ConfigMap of the orphan collector: %w", err)
 	}
 	return nil
 }

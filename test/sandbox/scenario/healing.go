@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/test/openstack"
-	"github.com/drover-project/drover/test/sandbox"
 )
 
 // serversOf returns the servers of a group, sorted by name.
@@ -185,27 +184,10 @@ func (d *Demo) notReady(group string, want int) check {
 	}
 }
 
-// knownToCollector checks that the orphan collector has once found a Machine for every resource with the cluster ID.
-// Until then the collector only reports orphans.
-func (d *Demo) knownToCollector(ctx context.Context) (string, error) {
-	var memory corev1.ConfigMap
-	err := d.Client.Get(ctx, client.ObjectKey{Namespace: sandbox.Namespace, Name: "drover-orphans"}, &memory)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("looking at what is known of orphans: %w", err)
-	}
-	if !strings.Contains(memory.Data["memory"], "clusterID") {
-		return "the collector of orphans to know the cluster ID", nil
-	}
-	return "", nil
-}
-
 // machineLost deletes a Machine and removes its finalizers, as a user may. Its set creates another one.
 func machineLost(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "lost", least: 2, size: 2, at: 3, labels: both("lost")}
 	if err := d.settled(ctx, g); err != nil {
-		return "", err
-	}
-	if err := d.until(ctx, d.knownToCollector); err != nil {
 		return "", err
 	}
 	var list v1alpha1.MachineList

@@ -91,33 +91,22 @@ type Duplicate struct {
 	Tag owner.Tag
 	// On is the server to which the port is bound, or the port to which the floating IP is attached; empty when there is none.
 	On string
-	// Since is when drover first saw the duplicate, on drover's clock. Created is Neutron's creation time; zero when there is
-	// none.
-	Since, Created time.Time
 }
 
 // SeeDuplicates records each listed port or floating IP of this cluster whose owner tag is also on another port or floating IP
 // that drover already knows.
-func (s *Store) SeeDuplicates(l Lists, cluster owner.Cluster, now time.Time) {
-	before := s.duplicates
+func (s *Store) SeeDuplicates(l Lists, cluster owner.Cluster) {
 	s.duplicates = map[string]Duplicate{}
-	see := func(id string, tag owner.Tag, on, at string) {
-		since := now
-		if duplicate, known := before[id]; known {
-			since = duplicate.Since
-		}
-		s.duplicates[id] = Duplicate{Tag: tag, On: on, Since: since, Created: created(at)}
-	}
 	for i := range l.Ports {
 		row := &l.Ports[i]
 		if tag, ours := cluster.Read(owner.PortKind, row.Description); ours && s.ports[tag.Machine][tag.N].ID != row.ID {
-			see(row.ID, tag, row.DeviceID, row.CreatedAt)
+			s.duplicates[row.ID] = Duplicate{Tag: tag, On: row.DeviceID}
 		}
 	}
 	for i := range l.FloatingIPs {
 		row := &l.FloatingIPs[i]
 		if tag, ours := cluster.Read(owner.FloatingIPKind, row.Description); ours && s.floating[tag.Machine].ID != row.ID {
-			see(row.ID, tag, row.PortID, row.CreatedAt)
+			s.duplicates[row.ID] = Duplicate{Tag: tag, On: row.PortID}
 		}
 	}
 }

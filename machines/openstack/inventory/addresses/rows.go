@@ -1,9 +1,6 @@
 package addresses
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Port is a port with a Machine's owner tag.
 type Port struct {
@@ -20,8 +17,8 @@ type Port struct {
 	NamedByCreate bool
 	// Open is true when port security is off for the port, so that no security group applies.
 	Open bool
-	// Since is when drover first saw the port, on drover's clock. Created is Neutron's creation time; zero when there is none.
-	Since, Created time.Time
+	// Since is when drover first saw the port, on drover's clock.
+	Since time.Time
 }
 
 // FloatingIP is a floating IP with a Machine's owner tag.
@@ -29,9 +26,8 @@ type FloatingIP struct {
 	ID, Address string
 	// PortID is the port to which the floating IP is attached; empty when it is attached to none.
 	PortID string
-	// Since is when drover first saw the floating IP, on drover's clock. Created is Neutron's creation time; zero when there is
-	// none.
-	Since, Created time.Time
+	// Since is when drover first saw the floating IP, on drover's clock.
+	Since time.Time
 }
 
 // Place is where a floating IP was last seen: the port that it was attached to, and the server of that port.
@@ -45,7 +41,6 @@ type PortRow struct {
 	DeviceID    string `json:"device_id"`
 	// DeviceOwner is the kind of device that uses the port. It is set only by a look-up by ID, not by a list.
 	DeviceOwner string `json:"device_owner"`
-	CreatedAt   string `json:"created_at"`
 	// PortSecurity is nil in a cloud without Neutron's extension port-security.
 	PortSecurity *bool `json:"port_security_enabled"`
 	FixedIPs     []struct {
@@ -73,28 +68,18 @@ type FloatingIPRow struct {
 	Description string `json:"description"`
 	Address     string `json:"floating_ip_address"`
 	PortID      string `json:"port_id"`
-	CreatedAt   string `json:"created_at"`
 }
 
 // Owned converts the row into a Port. It sets NamedByCreate, because another process may have sent a server create that names the
 // port.
 func (r *PortRow) Owned() Port {
 	return Port{
-		ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true, Created: created(r.CreatedAt),
+		ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true,
 		Addresses: r.addresses(), Open: r.PortSecurity != nil && !*r.PortSecurity,
 	}
 }
 
 // Owned converts the row into a FloatingIP.
 func (r *FloatingIPRow) Owned() FloatingIP {
-	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID, Created: created(r.CreatedAt)}
-}
-
-// created parses Neutron's creation time, which is UTC with or without a Z at the end; zero when it is missing or invalid.
-func created(text string) time.Time {
-	at, err := time.Parse(time.RFC3339, strings.TrimSuffix(text, "Z")+"Z")
-	if err != nil {
-		return time.Time{}
-	}
-	return at
+	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
 }

@@ -19,7 +19,7 @@ import (
 const portsAtOnce = 100
 
 // portFields are the fields of a port that drover requests from Neutron: those of addresses.PortRow.
-var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "created_at", "port_security_enabled", "trunk_details"}
+var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "port_security_enabled", "trunk_details"}
 
 // PortListing returns the listing of the ports that match a query.
 func PortListing(query url.Values) client.Listing {
@@ -48,7 +48,7 @@ func ListAddresses(ctx context.Context, s *client.Session) (l addresses.Lists, e
 		return l, err
 	}
 	l.FloatingIPs, err = client.List[addresses.FloatingIPRow](ctx, s, FloatingIPListing(url.Values{
-		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id", "created_at"},
+		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
 	}))
 	return l, err
 }
@@ -79,16 +79,5 @@ func TagFloatingIP(ctx context.Context, s *client.Session, ip addresses.Floating
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging floating IP %s with Machine %s", ip.Address, tag.Machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(tag.String()), PortID: &ip.PortID}).Err
-	})
-}
-
-// Release deletes a retained port or floating IP. tag is its owner tag, and id is its ID.
-func Release(ctx context.Context, s *client.Session, tag owner.Tag, id string) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, which was retained for a server that cannot be created", tag.Kind, id)}
-	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		if tag.Kind == owner.FloatingIPKind {
-			return floatingips.Delete(ctx, api, id).ExtractErr()
-		}
-		return ports.Delete(ctx, api, id).ExtractErr()
 	})
 }

@@ -88,11 +88,3 @@ func TagServer(ctx context.Context, s *client.Session, id string, machine types.
 		return compute.UpdateMetadata(ctx, api, id, compute.MetadataOpts(metadata)).Err
 	})
 }
-
-// DeleteDuplicate deletes a duplicate server of a Machine.
-func DeleteDuplicate(ctx context.Context, s *client.Session, id string) error {
-	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s, a duplicate", id)}
-	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return compute.Delete(ctx, api, id).ExtractErr()
-	})
-}

@@ -158,7 +158,7 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 			p.SetFloatingIP(tag, l.FloatingIPs[i].Owned(), now)
 		}
 	}
-	p.Addresses.SeeDuplicates(l, p.cluster, now)
+	p.Addresses.SeeDuplicates(l, p.cluster)
 	p.Addresses.SeeUntagged(l, p.cluster)
 	p.Addresses.SeeTrunks(l)
 }

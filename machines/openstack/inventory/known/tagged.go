@@ -12,19 +12,16 @@ import (
 
 // Tagged returns all servers, ports and floating IPs with both owner tags of this cluster, sorted by kind and ID. It makes no call:
 // servers are those of the last list, and ports and floating IPs are listed once per AddressPeriod. It leaves out a server that is
-// missing from a complete list. The times of creation are on drover's clock.
+// missing from a complete list.
 func (p *Project) Tagged() (all []cloud.Resource) {
 	for k := range p.Servers.All() {
 		if k.Present() && k.IsTagged() && p.cluster.Has(k.Tags()) {
 			all = append(all, cloud.Resource{
-				Kind: cloud.ResourceServer, ID: k.ID, Name: k.Name, Key: keyOf(k.ID), Machine: k.Machine(), Seen: k.Since, Created: k.Created,
+				Kind: cloud.ResourceServer, ID: k.ID, Name: k.Name, Key: keyOf(k.ID), Machine: k.Machine(), Deleting: k.State() == cloud.ServerDeleting,
 			})
 		}
 	}
 	all = append(all, p.taggedAddresses()...)
-	for i := range all {
-		all[i].Created = p.onOwnClock(all[i].Created)
-	}
 	slices.SortFunc(all, func(a, b cloud.Resource) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
@@ -41,12 +38,12 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 	}
 	for machine, ports := range p.Addresses.AllPorts() {
 		for _, one := range ports {
-			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine, Seen: one.Since, Created: one.Created})
+			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine})
 		}
 	}
 	for id, duplicate := range p.Addresses.Duplicates() {
 		if duplicate.Tag.Kind == owner.PortKind {
-			port(duplicate.On, cloud.Resource{ID: id, Machine: duplicate.Tag.Machine, Seen: duplicate.Since, Created: duplicate.Created})
+			port(duplicate.On, cloud.Resource{ID: id, Machine: duplicate.Tag.Machine})
 		}
 	}
 	floatingIP := func(onPort string, r cloud.Resource) {
@@ -54,11 +51,11 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 		all = append(all, r)
 	}
 	for machine, ip := range p.Addresses.AllFloatingIPs() {
-		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine, Seen: ip.Since, Created: ip.Created})
+		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine})
 	}
 	for id, duplicate := range p.Addresses.Duplicates() {
 		if duplicate.Tag.Kind == owner.FloatingIPKind {
-			floatingIP(duplicate.On, cloud.Resource{ID: id, Machine: duplicate.Tag.Machine, Seen: duplicate.Since, Created: duplicate.Created})
+			floatingIP(duplicate.On, cloud.Resource{ID: id, Machine: duplicate.Tag.Machine})
 		}
 	}
 	return all

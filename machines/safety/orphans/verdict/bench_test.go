@@ -12,11 +12,12 @@ func BenchmarkJudge(b *testing.B) {
 	for n := range 15000 {
 		s.Nodes = append(s.Nodes, nodeOfMachine(n))
 	}
-	s.drop(100, false)
-	_, m := Judge(s, remembers())
-	s.Now = s.Now.Add(time.Hour)
+	s.lose(100)
+	for n := range 100 {
+		s.end(14_900+n, time.Hour)
+	}
 	for b.Loop() {
-		if v, _ := Judge(s, m); len(deleted(v)) != 10 {
+		if v := Judge(s); len(deleted(v)) != 100 {
 			b.Fatalf("deletes %v", deleted(v))
 		}
 	}

@@ -3,8 +3,6 @@ package verdict
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,10 +12,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-const (
-	period  = 15 * time.Minute
-	cluster = "c1"
-)
+const age = 15 * time.Minute
 
 // number returns the UID of the n-th Machine.
 func number(n int) types.UID { return types.UID(fmt.Sprintf("u%d", n)) }
@@ -30,17 +25,14 @@ func machineOf(n int) Machine {
 
 func keyOf(n int) cloud.ServerID { return cloud.ServerID(fmt.Sprintf("server-%d", n)) }
 
-// serverOf returns the server of the n-th Machine, which is a day old.
+// serverOf returns the server of the n-th Machine.
 func serverOf(n int) cloud.Resource {
-	return cloud.Resource{
-		Kind: cloud.ResourceServer, ID: string(keyOf(n)), Key: keyOf(n), Name: fmt.Sprintf("worker-%d", n), Machine: number(n),
-		Seen: noon.Add(-time.Hour), Created: noon.Add(-24 * time.Hour),
-	}
+	return cloud.Resource{Place: "p", Kind: cloud.ResourceServer, ID: string(keyOf(n)), Key: keyOf(n), Name: fmt.Sprintf("worker-%d", n), Machine: number(n)}
 }
 
 // portOf returns a port of the n-th Machine. No server has the port.
 func portOf(n int) cloud.Resource {
-	return cloud.Resource{Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n), Seen: noon.Add(-time.Hour)}
+	return cloud.Resource{Place: "p", Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n)}
 }
 
 // nodeOfMachine returns the Node of the n-th Machine. The Node has drover's labels, and its kubelet has been dead for an
@@ -53,22 +45,20 @@ func nodeOfMachine(n int) Node {
 	}
 }
 
-// own is the project with the cluster's servers.
-var own = site{Place: "p"}
-
-// world returns a snapshot of a cluster with n Machines. Each Machine has a server, and a port that the server uses.
+// world returns a snapshot of a cluster with n Machines. Each Machine has a server, and a port that the server uses. The Machines 20
+// to 29 ended an hour ago, and nothing of them is left.
 func world(n int) *Snapshot {
 	s := &Snapshot{
-		Now: noon, ClusterID: cluster, Settings: Settings{Age: period, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
-		Projects: []cloud.Project{{Name: "p", Place: own.Place}}, Machines: Machines{Version: "1000"},
-		History: History{Since: noon.Add(-time.Hour), Seen: map[types.UID]Sighting{}},
+		Settings: Settings{Age: age}, Now: noon, Defined: noon.Add(-24 * time.Hour), Projects: []cloud.Project{{Name: "p", Place: "p"}}, Ends: Ends{},
 	}
 	for i := range n {
-		s.Machines.All = append(s.Machines.All, machineOf(i))
-		s.History.Seen[number(i)] = Sighting{Exists: true}
+		s.Machines = append(s.Machines, machineOf(i))
 		port := portOf(i)
 		port.UsedBy = string(keyOf(i))
 		s.has(serverOf(i), port)
+	}
+	for i := range 10 {
+		s.end(20+i, time.Hour)
 	}
 	return s
 }
@@ -78,55 +68,13 @@ func (s *Snapshot) has(all ...cloud.Resource) {
 	s.Projects[0].Resources = append(s.Projects[0].Resources, all...)
 }
 
-// drop removes the last n Machines and keeps their resources. If lost is true, the API server has not reported the deletion of these
-// Machines.
-func (s *Snapshot) drop(n int, lost bool) {
-	for range n {
-		last := s.Machines.All[len(s.Machines.All)-1]
-		s.Machines.All = s.Machines.All[:len(s.Machines.All)-1]
-		s.History.Seen[last.UID] = Sighting{Leaving: !lost}
-	}
+// end records that the n-th Machine ended some time ago.
+func (s *Snapshot) end(n int, ago time.Duration) {
+	s.Ends[number(n)] = End{UID: number(n), Place: "p of " + string(number(n)), Time: noon.Add(-ago)}
 }
 
-// unseen removes the Machines with the given numbers from the history, as if this process had never seen them.
-func (s *Snapshot) unseen(n ...int) {
-	for _, one := range n {
-		delete(s.History.Seen, number(one))
-	}
-}
-
-// remembers returns the memory of a process that has collected orphans before, and that has seen the servers of four Machines
-// that are gone now.
-func remembers() Memory {
-	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID][]site{}}
-	for n := range 4 {
-		m.Servers[keyOf(20+n)] = []site{own}
-	}
-	return m
-}
-
-// passes are the rounds of a test. For each round, change is called with the number of the round, from 0 on, and with a new
-// copy of the world.
-type passes struct {
-	count  int
-	memory Memory
-	change func(pass int, s *Snapshot)
-}
-
-// run runs the rounds, and returns the last verdict.
-func (p passes) run(fresh func() *Snapshot) (v Verdict, m Memory) {
-	m = p.memory
-	for pass := range p.count {
-		s := fresh()
-		s.Now = noon.Add(time.Duration(pass) * period)
-		s.Machines.Version = strconv.Itoa(1000 + pass)
-		if p.change != nil {
-			p.change(pass, s)
-		}
-		v, m = Judge(s, m)
-	}
-	return v, m
-}
+// lose removes the last n Machines and keeps their resources. Nobody has seen these Machines end.
+func (s *Snapshot) lose(n int) { s.Machines = s.Machines[:len(s.Machines)-n] }
 
 // deleted returns the IDs of the orphans to delete.
 func deleted(v Verdict) (ids []string) {
@@ -138,21 +86,20 @@ func deleted(v Verdict) (ids []string) {
 	return ids
 }
 
+// staying returns the first orphan that is not deleted; nil when there is none.
+func staying(v Verdict) *Orphan {
+	if i := slices.IndexFunc(v.Orphans, func(o Orphan) bool { return !o.Delete }); i >= 0 {
+		return &v.Orphans[i]
+	}
+	return nil
+}
+
 // reasons returns the reasons why nothing is collected, or not everything.
 func reasons(v Verdict) (all []Reason) {
-	for _, stop := range append(slices.Clone(v.Stops), v.Skipped...) {
+	for _, stop := range v.Stops {
 		all = append(all, stop.Reason)
 	}
 	return all
 }
 
-// expect fails the test unless the deleted orphans have these ids, and why holds the reasons why nothing else is deleted.
-func expect(t *testing.T, v Verdict, ids []string, why ...Reason) {
-	t.Helper()
-	if got := deleted(v); !slices.Equal(got, ids) {
-		t.Errorf("deletes %v, want %v; found %+v", got, ids, v.Orphans)
-	}
-	if got := reasons(v); !slices.Equal(got, why) {
-		t.Errorf("reasons %v, want %v", got, why)
-	}
-}
+func judged(s *Snapshot) *Verdict { v := Judge(s); return &v }

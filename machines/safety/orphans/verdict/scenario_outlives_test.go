@@ -37,13 +37,13 @@ func TestWhichNodesAreTaintedBecauseTheyOutliveTheirMachines(t *testing.T) {
 		"taints the Node although it has registered with a taint of the control plane (F-97)": {again, func(n *Node, _ *Snapshot) {
 			n.ControlPlane = "the taint node-role.kubernetes.io/control-plane"
 		}, true},
-		"taints a Ready Node with drover's labels whose server this process has seen and that is gone (F-97)": {marked, nil, true},
+		"taints a Ready Node with drover's labels when the end of its Machine was observed and no server is listed (F-97)": {marked, nil, true},
 
 		"does not taint a Node whose name does not show that it was a Machine's (F-97)": {again, func(n *Node, _ *Snapshot) { n.Name = "pool-a-by-hand" }, false},
 		"does not taint a Node named after a group that does not exist (F-97)":          {again, func(_ *Node, s *Snapshot) { s.Sets, s.Deployments = nil, nil }, false},
 		"does not taint a Node whose last part of the name drover never makes (F-97)":   {again, func(n *Node, _ *Snapshot) { n.Name = "pool-a-74cf5b9d8b-00001" }, false},
-		"does not taint a Node whose Machine exists (F-97)":                             {again, func(_ *Node, s *Snapshot) { s.Machines.All[0].ServerName = name }, false},
-		"does not taint a Node that the status of a Machine names (F-97)":               {again, func(_ *Node, s *Snapshot) { s.Machines.All[0].NodeName = name }, false},
+		"does not taint a Node whose Machine exists (F-97)":                             {again, func(_ *Node, s *Snapshot) { s.Machines[0].ServerName = name }, false},
+		"does not taint a Node that the status of a Machine names (F-97)":               {again, func(_ *Node, s *Snapshot) { s.Machines[0].NodeName = name }, false},
 		"does not taint a Node while a server of this cluster has its name (F-97)":      {again, func(_ *Node, s *Snapshot) { r := serverOf(0); r.Name = name; s.has(r) }, false},
 		"does not taint a Node that is not Ready (F-97)":                                {again, func(n *Node, _ *Snapshot) { n.Ready = false }, false},
 		"does not taint a Node twice (F-97)":                                            {again, func(n *Node, _ *Snapshot) { n.Expelled = true }, false},
@@ -52,11 +52,10 @@ func TestWhichNodesAreTaintedBecauseTheyOutliveTheirMachines(t *testing.T) {
 		"does not taint a Node while projects may be unknown (F-97)": {again, func(_ *Node, s *Snapshot) {
 			s.Projects = append(s.Projects, cloud.Project{Rest: true, Unknown: "a Machine's project is not known"})
 		}, false},
-		"does not taint a Node with --orphans=report (F-97)":                                    {again, func(_ *Node, s *Snapshot) { s.ReportOnly = true }, false},
-		"does not taint a Node while too many Machines have vanished without a deletion (F-97)": {again, func(_ *Node, s *Snapshot) { s.drop(5, true) }, false},
-		"does not taint a Node with drover's labels whose server this process never saw (F-97)": {marked, func(n *Node, _ *Snapshot) { n.Server = "other" }, false},
-		"does not taint a Node with drover's labels whose server exists (F-97)":                 {marked, func(_ *Node, s *Snapshot) { r := serverOf(20); r.Name = "renamed"; s.has(r) }, false},
-		"does not taint a Node with drover's labels whose Machine vanished unreported (F-97)":   {marked, func(_ *Node, s *Snapshot) { s.History.Seen[number(20)] = Sighting{} }, false},
+		"does not taint a Node with --orphans=report (F-97)":                                                       {again, func(_ *Node, s *Snapshot) { s.ReportOnly = true }, false},
+		"does not taint a Node with drover's labels when nobody has seen its Machine end (F-97)":                   {marked, func(_ *Node, s *Snapshot) { delete(s.Ends, number(20)) }, false},
+		"does not taint a Node with drover's labels whose server exists (F-97)":                                    {marked, func(_ *Node, s *Snapshot) { r := serverOf(20); r.Name, r.Machine = "renamed", number(0); s.has(r) }, false},
+		"does not taint a Node with drover's labels when its Machine ended before the CRDs were made again (F-97)": {marked, func(_ *Node, s *Snapshot) { s.Defined = noon }, false},
 		"does not taint a Node when four Nodes of a small cluster outlive their Machines (F-97)": {again, func(_ *Node, s *Snapshot) {
 			for i := range 3 {
 				s.Nodes = append(s.Nodes, Node{Name: fmt.Sprintf("pool-a-74cf5b9d8b-x2k9%d", 4+i), Ready: true})
@@ -64,15 +63,13 @@ func TestWhichNodesAreTaintedBecauseTheyOutliveTheirMachines(t *testing.T) {
 		}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			var node Node
-			v, _ := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
-				s.Sets, s.Deployments = []string{"other", "pool-a-74cf5b9d8b"}, []string{"pool-a"}
-				node = tc.node
-				if tc.change != nil && pass == 1 {
-					tc.change(&node, s)
-				}
-				s.Nodes = append(s.Nodes, node)
-			}}.run(func() *Snapshot { return world(10) })
+			s, node := world(10), tc.node
+			s.Sets, s.Deployments = []string{"other", "pool-a-74cf5b9d8b"}, []string{"pool-a"}
+			if tc.change != nil {
+				tc.change(&node, s)
+			}
+			s.Nodes = append(s.Nodes, node)
+			v := Judge(s)
 			if got := slices.Contains(expelled(v), node.Name); got != tc.want {
 				t.Errorf("taints %v; found %+v, stops %v", expelled(v), v.Orphans, reasons(v))
 			}

@@ -12,13 +12,9 @@ import (
 type Settings struct {
 	// ReportOnly makes rounds find and report orphans without changing anything.
 	ReportOnly bool
-	// Age is how old a resource or Node must be before it may be deleted.
+	// Age is how long a Machine must have been gone before its resources and its Node may be deleted, and how long the Node must not
+	// have been Ready.
 	Age time.Duration
-	// MaxPerPass is how many resources and Nodes one round may delete.
-	MaxPerPass int
-	// DrainTimeout is how long the pods of an orphan's Node are evicted with respect for their disruption budgets. 0 or less
-	// means that pods are not evicted.
-	DrainTimeout time.Duration
 }
 
 // Snapshot is the input of one round. The resources were read before the Machines, so the list of Machines contains the
@@ -26,30 +22,18 @@ type Settings struct {
 type Snapshot struct {
 	Settings
 	Now time.Time
-	// Stale is why the reads may be out of date, for example because an API server does not answer. The text is for operators;
-	// empty means that the reads are up to date.
+	// Stale is why the reads are missing or may be out of date, for example because an API server does not answer. The text is for
+	// operators; empty means that the reads are complete and up to date.
 	Stale string
-	// ClusterID is the ID in the owner tags of the resources.
-	ClusterID string
-	// Confirmed reports whether an operator has confirmed that all orphans may be deleted, whatever their number.
-	Confirmed bool
 	// Defined is the creation time of the youngest of the CRDs whose deletion deletes Machines.
-	Defined  time.Time
-	Machines Machines
+	Defined time.Time
+	// Machines is a live list of the Machines of all namespaces.
+	Machines []Machine
 	Projects []cloud.Project
 	Nodes    []Node
 	// Sets and Deployments are the names of all MachineSets and MachineDeployments.
 	Sets, Deployments []string
-	History           History
-}
-
-// Machines is a live list of the Machines of all namespaces.
-type Machines struct {
-	// Failed is why the list is not complete; empty when it is complete.
-	Failed string
-	// Version is the resource version of the list.
-	Version string
-	All     []Machine
+	Ends              Ends
 }
 
 // Machine is the part of a Machine that a verdict depends on.
@@ -106,40 +90,3 @@ func (n *Node) worked(now time.Time, while time.Duration) bool {
 	}
 	return n.Ready || now.Sub(since) < while
 }
-
-// History is what this process knows about the past.
-type History struct {
-	// Since is the time since which this process has been the leader and has seen every Machine; zero means that it is not
-	// known.
-	Since time.Time
-	// Seen are the Machines that this process has seen, whether they still exist or not.
-	Seen map[types.UID]Sighting
-}
-
-// Sighting is the last known state of a Machine.
-type Sighting struct {
-	// Leaving reports whether the Machine was being deleted, or the API server has reported its deletion.
-	Leaving bool
-	// Exists reports whether the watch still shows the Machine. If it does, a list without the Machine is not trusted.
-	Exists bool
-}
-
-// Span is a span of time.
-type Span struct {
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
-}
-
-// clockMargin is how far the clocks of the cloud and of the cluster may differ. If they differ more, more resources count as
-// created without a leader, never fewer.
-const clockMargin = 2 * time.Minute
-
-// Contains reports whether a time lies inside the span. Because clocks may differ, a time up to clockMargin before or after the
-// span also counts as inside.
-func (s Span) Contains(t time.Time) bool {
-	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
-}
-
-// Matters reports whether a span without a known leader is so long that an unknown leader may have created a resource in it.
-// Taking over the lease of a dead process takes no longer than a minute, so shorter spans do not matter.
-func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

@@ -40,9 +40,9 @@ func lookUp(ctx context.Context, s *client.Session, path, id, what string, into 
 	})
 }
 
-// DeleteOrphan deletes the server, port or floating IP with that ID, whose Machine does not exist any more.
-func DeleteOrphan(ctx context.Context, s *client.Session, kind owner.Kind, id string) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting %s %s, which has no Machine", kind, id)}
+// Delete deletes a server, port or floating IP. Messages contain the reason why.
+func Delete(ctx context.Context, s *client.Session, kind owner.Kind, id, why string) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting %s %s, %s", kind, id, why)}
 	if kind == owner.ServerKind {
 		call.Service = client.Compute
 	}

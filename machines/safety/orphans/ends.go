@@ -1,0 +1,99 @@
+package orphans
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// mostEnds is how many ends of Machines a process remembers. Of more, it forgets the oldest.
+const mostEnds = 10_000
+
+// ends are the ends of Machines that this process knows. Every replica observes them, because every replica may become the leader.
+type ends struct {
+	provider cloud.Provider
+	clock    clock.PassiveClock
+	mu       sync.Mutex
+	all      verdict.Ends
+	// observed has a value when an end was observed since the last receive.
+	observed chan struct{}
+}
+
+func newEnds(p cloud.Provider, c clock.PassiveClock) *ends {
+	return &ends{provider: p, clock: c, all: verdict.Ends{}, observed: make(chan struct{}, 1)}
+}
+
+// observe handles the deletion of an object by an informer of Machines. It records the end of a Machine whose deletion the API server
+// has reported. When the watch was interrupted, the informer only reports that the Machine is missing. That is an end when the
+// Machine was being deleted; other Machines are missing after a restore of etcd, too.
+func (e *ends) observe(o any) {
+	last, missed := o.(toolscache.DeletedFinalStateUnknown)
+	if missed {
+		o = last.Obj
+	}
+	m, ok := o.(*v1alpha1.Machine)
+	if !ok || missed && m.DeletionTimestamp == nil {
+		return
+	}
+	e.add(verdict.Ends{m.UID: {UID: m.UID, Place: e.provider.Remembered(m).Place, Time: e.clock.Now().UTC()}})
+	select {
+	case e.observed <- struct{}{}:
+	default:
+	}
+}
+
+// add adds ends. The later of two ends of a Machine counts.
+func (e *ends) add(more verdict.Ends) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for uid, end := range more {
+		if end.Time.After(e.all[uid].Time) {
+			e.all[uid] = end
+		}
+	}
+	if len(e.all) > mostEnds {
+		// More than one end is forgotten, so that this is not done for each new one.
+		e.all = newest(e.all, mostEnds-mostEnds/10)
+	}
+}
+
+// forget forgets ends.
+func (e *ends) forget(uids []types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, uid := range uids {
+		delete(e.all, uid)
+	}
+}
+
+// known returns a copy of the ends.
+func (e *ends) known() verdict.Ends {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.all)
+}
+
+// sorted returns ends, with the latest first.
+func sorted(all verdict.Ends) []verdict.End {
+	return slices.SortedFunc(maps.Values(all), func(a, b verdict.End) int {
+		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+// newest returns the latest ends, at most n.
+func newest(all verdict.Ends, n int) verdict.Ends {
+	some := verdict.Ends{}
+	for _, end := range sorted(all)[:min(n, len(all))] {
+		some[end.UID] = end
+	}
+	return some
+}

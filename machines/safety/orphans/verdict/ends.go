@@ -1,0 +1,109 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// End is the end of a Machine: drover has observed that the API server deleted the Machine, or a person has confirmed that it is gone.
+type End struct {
+	// UID is the UID of the Machine; for a Node that does not show one, the UID of the Node.
+	UID types.UID `json:"uid"`
+	// Place is [cloud.Remembered].Place of the Machine; empty when it is not known.
+	Place string `json:"place,omitempty"`
+	// Time is when drover observed the end, or read the confirmation.
+	Time time.Time `json:"time"`
+	// Confirmed is true when a person has confirmed the end.
+	Confirmed bool `json:"confirmed,omitempty"`
+}
+
+// Ends are the known ends of Machines, by UID.
+type Ends map[types.UID]End
+
+// kept is how long an end is known, and how much longer when something of the Machine may be left. A create request whose answer was
+// lost may be carried out that late.
+const kept = 24 * time.Hour
+
+// crdMargin is how much later than the creation of the CRDs an end must be. The creation times are whole seconds, and the clock of the
+// API server may differ a little.
+const crdMargin = 10 * time.Second
+
+// Left returns the UIDs of the Machines of all resources and Nodes.
+func Left(projects []cloud.Project, nodes []Node) map[types.UID]bool {
+	left := map[types.UID]bool{}
+	for i := range projects {
+		for k := range projects[i].Resources {
+			left[projects[i].Resources[k].Machine] = true
+		}
+	}
+	for i := range nodes {
+		left[nodes[i].owner()] = true
+	}
+	return left
+}
+
+// over returns the ends that have no meaning any more: nothing is left of the Machine for long, or the Machine exists, for example
+// because etcd was restored.
+func (j *judgement) over() (uids []types.UID) {
+	complete := j.incomplete() == ""
+	for uid, end := range j.Ends {
+		if j.living.uids[uid] || complete && !j.left[uid] && j.Now.Sub(end.Time) >= kept {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// prove sets the end of an orphan's Machine. When the end does not prove that the orphan may be deleted now, prove also sets the reason.
+func (j *judgement) prove(o *Orphan, uid types.UID) {
+	var known bool
+	o.End, known = j.Ends[uid]
+	switch {
+	case !known:
+		o.Why, o.Unconfirmed = "drover has not seen the end of its Machine", true
+	case o.End.Confirmed:
+	case o.End.Time.Sub(j.Defined) < crdMargin:
+		o.Why, o.Unconfirmed = "its Machine may have ended only because a CRD was deleted", true
+	case j.Now.Sub(o.End.Time) < j.Age:
+		o.Why = fmt.Sprintf("its Machine ended less than %s ago", j.Age)
+	}
+	o.End.UID = uid
+}
+
+// Confirm returns the ends that the words of a person confirm, and the words that name nothing. A word is the ID of an orphan or the name
+// of a Node, the UID of a Machine, or a [Project]. A project stands for those of its orphans that are in the report that the person
+// has read.
+func (v *Verdict) Confirm(words []string, now time.Time, report string) (confirmed Ends, unknown []string) {
+	shown := map[string]bool{}
+	for _, word := range strings.Fields(report) {
+		shown[word] = true
+	}
+	confirmed = Ends{}
+	for _, word := range words {
+		known := false
+		for i := range v.Orphans {
+			o := &v.Orphans[i]
+			if o.End.UID != "" && (word == o.ID || word == string(o.Machine) || shown[o.ID] && o.Kind != KindNode && word == Project(&o.Resource)) {
+				known, confirmed[o.End.UID] = true, End{o.End.UID, o.End.Place, now, true}
+			}
+		}
+		if !known {
+			unknown = append(unknown, word)
+		}
+	}
+	return confirmed, unknown
+}
+
+// Project returns the word that stands for the project of a resource in reports and confirmations. It contains no space.
+func Project(r *cloud.Resource) string {
+	return "project/" + strings.ReplaceAll(strings.TrimSpace(r.Cloud+" "+r.Place), " ", "/")
+}
+
+// owner returns the UID of the Node's Machine, or of the Node itself if it does not show one.
+func (n *Node) owner() types.UID { return cmp.Or(n.OwnedBy, n.UID) }
