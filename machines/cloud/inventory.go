@@ -25,9 +25,8 @@ type Inventory interface {
 
 // Project holds the resources of this cluster in one project of a cloud.
 type Project struct {
-	// Cloud and Place together identify the project. A restart of drover does not change them. The project's resources have the same
-	// two values: see [Resource].
-	Cloud, Place string
+	// Place identifies the project. A restart of drover does not change it. The project's resources have the same Place.
+	Place string
 	// Name is the name of the project in messages.
 	Name string
 	// Unknown explains, for users, why the resources are not complete or not current, so that a missing resource may still exist. It
@@ -51,11 +50,10 @@ const (
 
 // Resource is a resource of a cloud that has both owner tags: the ID of this cluster and the UID of a Machine.
 type Resource struct {
-	// Cloud is the cloudProvider in the provider specs of this cloud. Only an Inventory that combines several clouds sets it. Place
-	// is the provider's own identifier of the project and region.
-	Cloud, Place string
-	Kind         ResourceKind
-	ID           string
+	// Place is the provider's own identifier of the project and region.
+	Place string
+	Kind  ResourceKind
+	ID    string
 	// Name is the name of a server. It is empty for resources that are not servers.
 	Name string
 	// Key identifies a server in comparisons. It is empty for resources that are not servers.

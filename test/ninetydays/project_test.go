@@ -41,7 +41,7 @@ func (w *world) build(s *server) {
 }
 
 func (w *world) addResources(of types.UID, name string, ids []string) {
-	server := resource{Cloud: "x", Place: "p", Kind: cloud.ResourceServer, ID: ids[0], Key: serverKey(name), Name: name, Machine: of}
+	server := resource{Place: "p", Kind: cloud.ResourceServer, ID: ids[0], Key: serverKey(name), Name: name, Machine: of}
 	w.project.put(ids[0], server)
 	for i, id := range ids[1:] {
 		kind := []cloud.ResourceKind{cloud.ResourcePort, cloud.ResourceFloatingIP}[i]

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/test/chaos/schedule"
 )
 
@@ -50,10 +51,10 @@ func newSafety() safety {
 
 // createDefinitions creates what the orphan collector requires: drover's CustomResourceDefinitions.
 func (w *World) createDefinitions() error {
-	for _, name := range []string{"machines", "machinesets", "machinedeployments"} {
+	for _, name := range kinds.Names {
 		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(definition)
-		crd.SetName(name + ".cluster.k8s.io")
+		crd.SetName(name)
 		if err := w.Admin.Create(w.Context, crd); err != nil {
 			return fmt.Errorf("creating the definition of %s: %w", name, err)
 		}

@@ -102,7 +102,7 @@ func (v *Verdict) Confirm(words []string, now time.Time, report string) (confirm
 
 // Project returns the word that stands for the project of a resource in reports and confirmations. It contains no space.
 func Project(r *cloud.Resource) string {
-	return "project/" + strings.ReplaceAll(strings.TrimSpace(r.Cloud+" "+r.Place), " ", "/")
+	return "project/" + strings.ReplaceAll(r.Place, " ", "/")
 }
 
 // owner returns the UID of the Node's Machine, or of the Node itself if it does not show one.

@@ -15,11 +15,11 @@ var order = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP,
 
 // home is the project in which a Machine has its resources.
 type home struct {
-	cloud, place string
-	machine      types.UID
+	place   string
+	machine types.UID
 }
 
-func homeOf(r *cloud.Resource) home { return home{r.Cloud, r.Place, r.Machine} }
+func homeOf(r *cloud.Resource) home { return home{r.Place, r.Machine} }
 
 // findResources finds the resources without a Machine in all projects that are completely known.
 func (j *judgement) findResources() {
