@@ -42,7 +42,7 @@ func newCollector(w *world, t *trouble) *collector {
 	return c
 }
 
-// lead starts the work of a new leader. It knows only the ends that are stored: those of Machines of which something is left.
+// lead starts the work of a new leader. It knows only the ends that are stored: those of Machines that have something left.
 func (c *collector) lead() {
 	c.leads, c.leading = true, true
 	left := orphans.Left([]cloud.Project{{Resources: c.project.rows}}, c.api.nodes.rows)

@@ -45,7 +45,7 @@ func (w *world) addResources(of types.UID, name string, ids []string) {
 	w.project.put(ids[0], server)
 	for i, id := range ids[1:] {
 		kind := []cloud.ResourceKind{cloud.ResourcePort, cloud.ResourceFloatingIP}[i]
-		w.project.put(id, resource{Cloud: "x", Place: "p", Kind: kind, ID: id, Machine: of, UsedBy: ids[0]})
+		w.project.put(id, resource{Place: "p", Kind: kind, ID: id, Machine: of, UsedBy: ids[0]})
 	}
 }
 

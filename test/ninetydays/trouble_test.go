@@ -149,7 +149,7 @@ func (t *trouble) keep() {
 }
 
 func (t *trouble) projects() []cloud.Project {
-	p := cloud.Project{Name: "p", Place: "p", Cloud: "x", Resources: t.w.project.rows}
+	p := cloud.Project{Name: "p", Place: "p", Resources: t.w.project.rows}
 	switch t.now() {
 	case unknownProject:
 		p.Unknown, p.Resources = "the last list failed", p.Resources[:t.w.random.IntN(len(p.Resources))]

@@ -54,7 +54,7 @@ func (c *Collector) read(ctx context.Context) (*board, error) {
 	return b, nil
 }
 
-// write writes the report, and the ends of the Machines of which something is left or was left, when that changes the ConfigMap. When
+// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. When
 // read is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so
 // that no confirmation is removed that drover has not read.
 func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool, report string, read bool) error {

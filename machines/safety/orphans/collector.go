@@ -136,7 +136,7 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// keepEnds stores the observed ends of which a resource or Node is left, so that the next leader has them.
+// keepEnds stores the observed ends of Machines with a resource or Node left, so that the next leader has them.
 func (c *Collector) keepEnds(ctx context.Context) {
 	timer := c.Clock.NewTimer(together)
 	defer timer.Stop()

@@ -163,7 +163,7 @@ func TestHowLongAnEndIsKnown(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the Machines of all resources and Nodes count as those of which something is left", func(t *testing.T) {
+	t.Run("the Machines of all resources and Nodes count as those that have something left", func(t *testing.T) {
 		s := world(2)
 		s.Nodes = []Node{nodeOfMachine(7)}
 		if got, want := fmt.Sprint(slices.Sorted(maps.Keys(Left(s.Projects, s.Nodes)))), "[u0 u1 u7]"; got != want {

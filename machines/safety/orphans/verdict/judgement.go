@@ -12,7 +12,7 @@ type judgement struct {
 	*Snapshot
 	verdict Verdict
 	living  living
-	// left are the Machines of which a resource or Node is left.
+	// left are the Machines that have a resource or Node left.
 	left map[types.UID]bool
 	// byServer finds a Node by its server, byOwner finds a Node without a server by the UID in its label, and byName finds
 	// any Node by its name.

@@ -83,7 +83,7 @@ type Verdict struct {
 	// Orphans lists servers first, then floating IPs, then ports, then Nodes.
 	Orphans []Orphan
 	Marks   []NodeMark
-	// Over are the ends that have no meaning any more. Left are the Machines of which a resource or Node is left.
+	// Over are the ends that have no meaning any more. Left are the Machines that have a resource or Node left.
 	Over []types.UID
 	Left map[types.UID]bool
 }
