@@ -52,7 +52,7 @@ func (w *world) forget(s *server) {
 	a, key := &w.api, string(s.uid)
 	// After an interruption the watch reports only the ends of Machines that were being deleted.
 	if a.watched() || s.leaving() && w.leading {
-		a.ends[s.uid] = orphans.End{UID: s.uid, Time: w.now}
+		a.ends[s.uid] = orphans.End{UID: s.uid, Time: w.now, Ordered: w.now}
 	}
 	s.machine = nil
 	a.machines.drop(key)

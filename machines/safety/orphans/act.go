@@ -44,7 +44,10 @@ func (c *Collector) delete(ctx context.Context, o *verdict.Orphan, drains bool) 
 	var err error
 	switch {
 	case o.Kind == verdict.KindNode:
-		err = c.deleteNode(ctx, o)
+		var gone bool
+		if gone, err = c.deleteNode(ctx, o); gone {
+			return false
+		}
 	case drains:
 		waiting, err = c.drain(ctx, o)
 	}
@@ -70,23 +73,23 @@ func (c *Collector) delete(ctx context.Context, o *verdict.Orphan, drains bool) 
 var errChanged = errors.New("the Node has changed since the decision")
 
 // deleteNode deletes a Node whose Machine does not exist, once a live read has shown that the Node is unchanged and its
-// server is proven to be gone.
-func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
+// server is proven to be gone. gone reports whether there is no such Node any more.
+func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) (gone bool, err error) {
 	node, err := c.readNode(ctx, o.Node)
 	if node == nil || err != nil {
-		return err
+		return err == nil, err
 	}
 	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.End.Place); {
 	case err != nil:
-		return fmt.Errorf("looking for the server of the Node: %w", err)
+		return false, fmt.Errorf("looking for the server of the Node: %w", err)
 	case !gone:
-		return fmt.Errorf("nothing proves that its server %s is gone", node.Spec.ProviderID)
+		return false, fmt.Errorf("nothing proves that its server %s is gone", node.Spec.ProviderID)
 	}
 	preconditions := client.Preconditions(metav1.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
 	if err := c.Target.GetClient().Delete(ctx, node, preconditions); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the Node: %w", err)
+		return false, fmt.Errorf("deleting the Node: %w", err)
 	}
-	return nil
+	return false, nil
 }
 
 // readNode reads a Node from the API server; it returns nil when the Node is gone. It returns an error when the Node differs from

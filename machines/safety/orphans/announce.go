@@ -34,7 +34,7 @@ func isGeneral(line string) bool {
 // findings returns the findings of a round. unknown are the words of a confirmation that name nothing.
 func findings(v *verdict.Verdict, unknown []string) (all []finding) {
 	for _, word := range unknown {
-		text := "it names nothing that this search has found, so it is ignored"
+		text := "it names nothing that this search has found and that needs a confirmation, so it is ignored"
 		if word == "yes" {
 			text = "it does not say what may be deleted, so it is ignored: name the IDs, Machines or projects that the report shows"
 		}

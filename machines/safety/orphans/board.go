@@ -1,10 +1,12 @@
 package orphans
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,15 +49,20 @@ func (c *Collector) read(ctx context.Context) (*board, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key: the orphans of the Machines that it names are then only reported until a person confirms them", endedKey, c.Namespace, name, err)
 	}
+	now := c.Clock.Now().UTC()
 	for _, end := range stored {
+		if end.Time.After(now) {
+			// The clock of a former leader was ahead.
+			end.Time = now
+		}
 		b.ends[end.UID] = end
 	}
 	c.ends.add(b.ends)
 	return b, nil
 }
 
-// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. When
-// read is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so
+// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. A nil left means
+// that the lists are not complete, so any Machine may have something left. When read is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so
 // that no confirmation is removed that drover has not read.
 func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool, report string, read bool) error {
 	now := b.object.DeepCopy()
@@ -63,9 +70,11 @@ func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool
 	kept := c.ends.known()
 	maps.DeleteFunc(kept, func(uid types.UID, end verdict.End) bool {
 		_, stored := b.ends[uid]
-		return !left[uid] && !stored && !end.Confirmed
+		return left != nil && !left[uid] && !stored && !end.Confirmed
 	})
 	if some := sorted(kept); len(some) > 0 {
+		// The ends of Machines that have nothing left any more come last.
+		slices.SortStableFunc(some, func(a, b verdict.End) int { return cmp.Compare(rank(left, a), rank(left, b)) })
 		text, err := json.Marshal(some[:min(mostStored, len(some))])
 		if err != nil {
 			return fmt.Errorf("encoding the ends of Machines: %w", err)
@@ -90,4 +99,12 @@ func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", c.Namespace, name, err)
 	}
 	return nil
+}
+
+// rank returns 0 for the end of a Machine that has something left, and 1 for others.
+func rank(left map[types.UID]bool, end verdict.End) int {
+	if left[end.UID] {
+		return 0
+	}
+	return 1
 }

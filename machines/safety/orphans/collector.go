@@ -3,11 +3,15 @@ package orphans
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	toolscache "k8s.io/client-go/tools/cache"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -92,7 +97,7 @@ func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watching Machines for the collector of orphans: %w", err)
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: c.ends.observe}); err != nil {
+	if _, err := informer.AddEventHandler(c.ends.handler()); err != nil {
 		return fmt.Errorf("watching Machines for the collector of orphans: %w", err)
 	}
 	return mgr.Add(c)
@@ -101,8 +106,9 @@ func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 // NeedLeaderElection returns true: only the leader may delete.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// together is how long the collector waits for further ends of Machines before it stores those that it has observed.
-const together = time.Second
+// together is how long the collector waits for further ends of Machines before it stores those that it has observed, and before it tries to
+// store them again.
+const together = 10 * time.Second
 
 // Start runs a round every Period until ctx ends. Between two rounds it stores the ends of Machines that leave something behind, and
 // checks the Nodes that are being drained.
@@ -146,8 +152,8 @@ func (c *Collector) keepEnds(ctx context.Context) {
 	case <-timer.C():
 	}
 	if err := c.storeEnds(ctx); err != nil && ctx.Err() == nil {
-		// The next round tries it again.
-		ctrl.LoggerFrom(ctx).Error(err, "Storing the ends of Machines failed")
+		ctrl.LoggerFrom(ctx).Error(err, "Storing the ends of Machines failed; drover tries again")
+		c.ends.signal()
 	}
 }
 
@@ -157,8 +163,11 @@ func (c *Collector) storeEnds(ctx context.Context) error {
 		return err
 	}
 	b, err := c.read(ctx)
-	if err != nil || !c.leads() {
+	if err != nil {
 		return err
+	}
+	if !c.leads() {
+		return errors.New("the lease was not renewed lately")
 	}
 	return c.write(ctx, b, verdict.Left(c.Cloud.Tagged(ctx), nodes), b.object.Data[reportKey], false)
 }
@@ -167,10 +176,8 @@ func (c *Collector) storeEnds(ctx context.Context) error {
 func (c *Collector) pass(ctx context.Context) {
 	c.draining = nil
 	b, err := c.read(ctx)
-	if err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: reading what an earlier round has stored failed")
-	}
 	if err != nil {
+		c.fail(ctx, err)
 		return
 	}
 	snapshot := c.gather(ctx)
@@ -182,7 +189,7 @@ func (c *Collector) pass(ctx context.Context) {
 		var confirmed verdict.Ends
 		confirmed, unknown = decided.Confirm(b.words, snapshot.Now.UTC(), last)
 		c.ends.add(confirmed)
-		snapshot.Ends = c.ends.known()
+		maps.Copy(snapshot.Ends, confirmed)
 		decided = verdict.Judge(snapshot)
 	}
 	if ctx.Err() != nil {
@@ -193,16 +200,40 @@ func (c *Collector) pass(ctx context.Context) {
 		// Only the leader writes the findings.
 		return
 	}
-	c.ends.forget(decided.Over)
+	c.ends.forget(snapshot.Ends, decided.Over)
 	found := findings(&decided, unknown)
 	report := reportOf(found, decided.Judged, last)
-	if err := c.write(ctx, b, decided.Left, report, read); err != nil {
-		// Nothing is deleted unless the ends for the next leader are stored first.
-		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: storing the findings failed")
+	if err := c.store(ctx, b, &decided, report, read); err != nil {
+		c.fail(ctx, err)
 		return
 	}
 	c.announce(ctx, found, last)
 	c.report = report
 	c.act(ctx, &decided)
 	c.endRound()
+}
+
+// store writes the findings. Nothing is deleted unless the ends for the next leader are stored first. When somebody has changed the
+// ConfigMap since the round began, such as a person who confirms, it is read and written once more. A confirmation that the round has not
+// read stays for the next one.
+func (c *Collector) store(ctx context.Context, b *board, decided *verdict.Verdict, report string, read bool) error {
+	err := c.write(ctx, b, decided.Left, report, read)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	now, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	return c.write(ctx, now, decided.Left, report, read && slices.Equal(now.words, b.words))
+}
+
+// fail reports that a round collects nothing because its ConfigMap cannot be read or written.
+func (c *Collector) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.metrics.set(&verdict.Verdict{Stops: []verdict.Stop{{Reason: verdict.Stale, Message: err.Error()}}})
+	ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected")
+	c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%s", fault.Line(err.Error()))
 }

@@ -233,20 +233,26 @@ func TestARestoredEtcdLosesNothing(t *testing.T) {
 	today, leaving := old.DeepCopy(), old.DeepCopy()
 	today.Name, today.UID = "today", "today"
 	leaving.Name, leaving.UID, leaving.DeletionTimestamp = "leaving", "leaving", &metav1.Time{Time: w.clock.Now()}
-	kept, goes := w.server(today), w.server(leaving)
-	t.Run("the server of a Machine that the watch lacks after an interruption is kept (MCM-82)", func(t *testing.T) {
+	kept, asked := w.server(today), w.server(leaving)
+	t.Run("the servers of Machines that the watch lacks after an interruption are kept, also of one that was being deleted (MCM-82)", func(t *testing.T) {
 		w.ends.observe(toolscache.DeletedFinalStateUnknown{Obj: today})
 		w.ends.observe(toolscache.DeletedFinalStateUnknown{Obj: leaving})
 		for range 3 {
 			w.later()
 		}
-		if left := w.sim.Leftovers().Servers; !slices.Contains(left, kept.ID) || !strings.Contains(w.shown(), kept.ID) {
-			t.Errorf("left are %v; the report is %q", left, w.shown())
+		for _, id := range []string{kept.ID, asked.ID} {
+			if left := w.sim.Leftovers().Servers; !slices.Contains(left, id) || !strings.Contains(w.shown(), id) {
+				t.Errorf("left are %v; the report is %q", left, w.shown())
+			}
 		}
 	})
-	t.Run("the server of a Machine that was being deleted is deleted when the watch was interrupted meanwhile (MCM-81)", func(t *testing.T) {
-		if left := w.sim.Leftovers().Servers; slices.Contains(left, goes.ID) {
-			t.Errorf("left are %v", left)
+	t.Run("the end of a Machine that exists again is forgotten, also by a process that does not lead (MCM-82)", func(t *testing.T) {
+		w.ends.observe(today)
+		if _, known := w.ends.known()[today.UID]; !known {
+			t.Fatal("the end was not observed")
+		}
+		if w.ends.exists(today); w.isEnd(today) {
+			t.Error("the end is still known")
 		}
 	})
 	t.Run("a person confirms by the project that the report names what it shows, and only that (MCM-82)", func(t *testing.T) {
@@ -285,10 +291,17 @@ func TestTheEndsOfMachinesThatAreRememberedAreBounded(t *testing.T) {
 			t.Errorf("stores %d in %d bytes; the last one: %v", len(b.ends), size, last)
 		}
 	})
-	t.Run("nothing is deleted while what is stored cannot be read (MCM-82)", func(t *testing.T) {
+	t.Run("nothing is deleted while what is stored cannot be read, and the metric shows it (MCM-82)", func(t *testing.T) {
+		m, _ := w.machine("a")
+		w.watch()
+		w.remove(m)
 		w.must(w.client.Patch(t.Context(), w.configMap(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"ended":"{"}}`))))
 		if _, err := w.read(t.Context()); err == nil || !strings.Contains(err.Error(), "delete the key") {
 			t.Errorf("got %v", err)
+		}
+		w.later()
+		if w.counts()[0] != 1 || w.metric("drover_orphans_aborted", string(verdict.Stale)) != 1 {
+			t.Errorf("there are %v", w.counts())
 		}
 	})
 }

@@ -32,31 +32,49 @@ func newEnds(p cloud.Provider, c clock.PassiveClock) *ends {
 	return &ends{provider: p, clock: c, all: verdict.Ends{}, observed: make(chan struct{}, 1)}
 }
 
-// observe handles the deletion of an object by an informer of Machines. It records the end of a Machine whose deletion the API server
-// has reported. When the watch was interrupted, the informer only reports that the Machine is missing. That is an end when the
-// Machine was being deleted; other Machines are missing after a restore of etcd, too.
-func (e *ends) observe(o any) {
-	last, missed := o.(toolscache.DeletedFinalStateUnknown)
-	if missed {
-		o = last.Obj
+// handler returns the handler of the events of an informer of Machines.
+func (e *ends) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: e.exists, DeleteFunc: e.observe}
+}
+
+// exists forgets the end of a Machine that exists again, as after a restore of etcd.
+func (e *ends) exists(o any) {
+	if m, ok := o.(*v1alpha1.Machine); ok {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.all, m.UID)
 	}
+}
+
+// observe records the end of a Machine whose deletion the API server has reported. When the watch was interrupted, the informer passes
+// another type, which means only that the Machine is missing now: it is missing after a restore of etcd, too.
+func (e *ends) observe(o any) {
 	m, ok := o.(*v1alpha1.Machine)
-	if !ok || missed && m.DeletionTimestamp == nil {
+	if !ok {
 		return
 	}
-	e.add(verdict.Ends{m.UID: {UID: m.UID, Place: e.provider.Remembered(m).Place, Time: e.clock.Now().UTC()}})
+	end := verdict.End{UID: m.UID, Place: e.provider.Remembered(m).Place, Time: e.clock.Now().UTC()}
+	if end.Ordered = end.Time; m.DeletionTimestamp != nil && m.DeletionTimestamp.Time.Before(end.Time) {
+		end.Ordered = m.DeletionTimestamp.UTC()
+	}
+	e.add(verdict.Ends{m.UID: end})
+	e.signal()
+}
+
+// signal makes the collector store the ends that it has observed.
+func (e *ends) signal() {
 	select {
 	case e.observed <- struct{}{}:
 	default:
 	}
 }
 
-// add adds ends. The later of two ends of a Machine counts.
+// add adds ends. Of two ends of a Machine the one that a person has confirmed counts, otherwise the later one.
 func (e *ends) add(more verdict.Ends) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for uid, end := range more {
-		if end.Time.After(e.all[uid].Time) {
+		if known, ok := e.all[uid]; !ok || end.Confirmed && !known.Confirmed || end.Confirmed == known.Confirmed && end.Time.After(known.Time) {
 			e.all[uid] = end
 		}
 	}
@@ -66,12 +84,14 @@ func (e *ends) add(more verdict.Ends) {
 	}
 }
 
-// forget forgets ends.
-func (e *ends) forget(uids []types.UID) {
+// forget forgets those of the ends that a round has judged that are over. An end that was observed since stays.
+func (e *ends) forget(judged verdict.Ends, over []types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, uid := range uids {
-		delete(e.all, uid)
+	for _, uid := range over {
+		if e.all[uid] == judged[uid] {
+			delete(e.all, uid)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	definitions "github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -25,13 +25,14 @@ const pageSize = 100
 // gather reads the input of a round. It reads the Machines after the resources: a Machine exists before its resources, so the
 // list of Machines contains the Machine of each resource.
 func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
-	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), Projects: c.Cloud.Tagged(ctx)}
+	// The ends come first: a Machine that ends while its list is read is in the list, which does not mean that its end is over.
+	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), Ends: c.ends.known(), Projects: c.Cloud.Tagged(ctx)}
 	var failed [4]error
 	s.Machines, failed[0] = c.listMachines(ctx)
-	s.Defined, failed[1] = definitions.Since(ctx, c.Control.GetAPIReader())
+	s.Defined, failed[1] = kinds.Since(ctx, c.Control.GetAPIReader())
 	s.Nodes, failed[2] = c.listNodes(ctx)
 	s.Sets, s.Deployments, failed[3] = c.listGroups(ctx)
-	s.Ends, s.Stale = c.ends.known(), c.stale()
+	s.Stale = c.stale()
 	if err := errors.Join(failed[:]...); s.Stale == "" && err != nil {
 		s.Stale = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}

@@ -17,8 +17,8 @@ type metrics struct {
 	collected        *prometheus.CounterVec
 }
 
-// kinds are the kinds of orphans.
-var kinds = []string{string(cloud.ResourceServer), string(cloud.ResourcePort), string(cloud.ResourceFloatingIP), verdict.KindNode}
+// orphanKinds are the kinds of orphans.
+var orphanKinds = []string{string(cloud.ResourceServer), string(cloud.ResourcePort), string(cloud.ResourceFloatingIP), verdict.KindNode}
 
 // newMetrics returns the metrics, and registers them if registry is not nil.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
@@ -33,7 +33,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_orphans_collected_total", Help: "Accepted deletions of resources and Nodes that had no Machine.",
 		}, []string{"kind"}),
 	}
-	for _, kind := range kinds {
+	for _, kind := range orphanKinds {
 		m.orphans.WithLabelValues(label(kind))
 		m.collected.WithLabelValues(label(kind))
 	}
@@ -64,7 +64,7 @@ func (m *metrics) set(v *verdict.Verdict) {
 	for i := range v.Orphans {
 		count[v.Orphans[i].Kind]++
 	}
-	for _, kind := range kinds {
+	for _, kind := range orphanKinds {
 		m.orphans.WithLabelValues(label(kind)).Set(float64(count[kind]))
 	}
 }

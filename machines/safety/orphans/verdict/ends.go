@@ -17,8 +17,10 @@ type End struct {
 	UID types.UID `json:"uid"`
 	// Place is [cloud.Remembered].Place of the Machine; empty when it is not known.
 	Place string `json:"place,omitempty"`
-	// Time is when drover observed the end, or read the confirmation.
-	Time time.Time `json:"time"`
+	// Time is when drover observed the end, or read the confirmation. Ordered is when the deletion of the Machine was requested, on the
+	// clock of the API server, and not later than Time.
+	Time    time.Time `json:"time"`
+	Ordered time.Time `json:"ordered,omitzero"`
 	// Confirmed is true when a person has confirmed the end.
 	Confirmed bool `json:"confirmed,omitempty"`
 }
@@ -30,20 +32,23 @@ type Ends map[types.UID]End
 // lost may be carried out that late.
 const kept = 24 * time.Hour
 
-// crdMargin is how much later than the creation of the CRDs an end must be. The creation times are whole seconds, and the clock of the
-// API server may differ a little.
+// crdMargin is how much later than the creation of the CRDs a deletion must be requested. The creation times are whole seconds, and the
+// clock of the API server may differ a little.
 const crdMargin = 10 * time.Second
 
-// Left returns the UIDs of the Machines of all resources and Nodes.
+// Left returns the UIDs of the Machines of all resources and Nodes; nil while a project is not completely known.
 func Left(projects []cloud.Project, nodes []Node) map[types.UID]bool {
 	left := map[types.UID]bool{}
 	for i := range projects {
+		if projects[i].Unknown != "" {
+			return nil
+		}
 		for k := range projects[i].Resources {
 			left[projects[i].Resources[k].Machine] = true
 		}
 	}
 	for i := range nodes {
-		left[nodes[i].owner()] = true
+		left[nodes[i].owner()], left[nodes[i].UID] = true, true
 	}
 	return left
 }
@@ -68,7 +73,7 @@ func (j *judgement) prove(o *Orphan, uid types.UID) {
 	case !known:
 		o.Why, o.Unconfirmed = "drover has not seen the end of its Machine", true
 	case o.End.Confirmed:
-	case o.End.Time.Sub(j.Defined) < crdMargin:
+	case o.End.Ordered.Sub(j.Defined) < crdMargin:
 		o.Why, o.Unconfirmed = "its Machine may have ended only because a CRD was deleted", true
 	case j.Now.Sub(o.End.Time) < j.Age:
 		o.Why = fmt.Sprintf("its Machine ended less than %s ago", j.Age)
@@ -76,9 +81,9 @@ func (j *judgement) prove(o *Orphan, uid types.UID) {
 	o.End.UID = uid
 }
 
-// Confirm returns the ends that the words of a person confirm, and the words that name nothing. A word is the ID of an orphan or the name
-// of a Node, the UID of a Machine, or a [Project]. A project stands for those of its orphans that are in the report that the person
-// has read.
+// Confirm returns the ends that the words of a person confirm, and the words that name no orphan that a confirmation can help. A word is the
+// ID of a resource or the UID of a Machine, which stand for all that the Machine has left, the name of a Node, which stands for that
+// Node alone, or a [Project]. A project stands for those of its orphans that are in the report that the person has read.
 func (v *Verdict) Confirm(words []string, now time.Time, report string) (confirmed Ends, unknown []string) {
 	shown := map[string]bool{}
 	for _, word := range strings.Fields(report) {
@@ -89,8 +94,12 @@ func (v *Verdict) Confirm(words []string, now time.Time, report string) (confirm
 		known := false
 		for i := range v.Orphans {
 			o := &v.Orphans[i]
-			if o.End.UID != "" && (word == o.ID || word == string(o.Machine) || shown[o.ID] && o.Kind != KindNode && word == Project(&o.Resource)) {
-				known, confirmed[o.End.UID] = true, End{o.End.UID, o.End.Place, now, true}
+			uid := o.End.UID
+			if o.Kind == KindNode && word == o.ID {
+				uid = o.Node.UID
+			}
+			if !o.Blocked && uid != "" && (word == o.ID || word == string(o.Machine) || shown[o.ID] && o.Kind != KindNode && word == Project(&o.Resource)) {
+				known, confirmed[uid] = true, End{UID: uid, Place: o.End.Place, Time: now, Confirmed: true}
 			}
 		}
 		if !known {

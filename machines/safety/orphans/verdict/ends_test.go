@@ -44,6 +44,14 @@ func TestNothingIsDeletedWithoutAnObservedEnd(t *testing.T) {
 			s.end(9, time.Hour)
 			s.Defined = noon.Add(-time.Hour - crdMargin/2)
 		}, []Reason{Unconfirmed}},
+		"a Machine whose deletion was requested before the CRDs were made again loses nothing, although its end was observed later (MCM-82)": {func(s *Snapshot) {
+			s.lose(1)
+			s.end(9, time.Hour)
+			late := s.Ends[number(9)]
+			late.Ordered = noon.Add(-3 * time.Hour)
+			s.Ends[number(9)] = late
+			s.Defined = noon.Add(-2 * time.Hour)
+		}, []Reason{Unconfirmed}},
 		"nothing is deleted while reads may be out of date, although an end was observed (MCM-80)": {func(s *Snapshot) {
 			s.has(serverOf(20))
 			s.Stale = "the API server does not answer"
@@ -132,6 +140,15 @@ func TestAPersonConfirmsTheDeletionOfOrphans(t *testing.T) {
 			t.Errorf("deletes %v", got)
 		}
 	})
+	t.Run("the name of a Node confirms nothing of the Machine whose UID the Node shows, because its kubelet chooses it (MCM-82)", func(t *testing.T) {
+		s := fresh()
+		s.Nodes[0].OwnedBy = number(9)
+		confirmed, _ := judged(s).Confirm([]string{"worker-31"}, noon, report)
+		maps.Copy(s.Ends, confirmed)
+		if got := deleted(Judge(s)); !slices.Equal(got, []string{"worker-31"}) {
+			t.Errorf("deletes %v", got)
+		}
+	})
 	t.Run("the confirmation of a Machine has no effect on a Machine with the same UID that exists (MCM-82)", func(t *testing.T) {
 		s := world(10)
 		s.Ends[number(9)] = End{UID: number(9), Time: noon, Confirmed: true}
@@ -166,7 +183,7 @@ func TestHowLongAnEndIsKnown(t *testing.T) {
 	t.Run("the Machines of all resources and Nodes count as those that have something left", func(t *testing.T) {
 		s := world(2)
 		s.Nodes = []Node{nodeOfMachine(7)}
-		if got, want := fmt.Sprint(slices.Sorted(maps.Keys(Left(s.Projects, s.Nodes)))), "[u0 u1 u7]"; got != want {
+		if got, want := fmt.Sprint(slices.Sorted(maps.Keys(Left(s.Projects, s.Nodes)))), fmt.Sprint(slices.Sorted(slices.Values([]types.UID{"u0", "u1", "u7", s.Nodes[0].UID}))); got != want {
 			t.Errorf("got %s", got)
 		}
 	})

@@ -70,7 +70,7 @@ func (s *Snapshot) has(all ...cloud.Resource) {
 
 // end records that the n-th Machine ended some time ago.
 func (s *Snapshot) end(n int, ago time.Duration) {
-	s.Ends[number(n)] = End{UID: number(n), Place: "p of " + string(number(n)), Time: noon.Add(-ago)}
+	s.Ends[number(n)] = End{UID: number(n), Place: "p of " + string(number(n)), Time: noon.Add(-ago), Ordered: noon.Add(-ago)}
 }
 
 // lose removes the last n Machines and keeps their resources. Nobody has seen these Machines end.

@@ -52,6 +52,10 @@ func (j *judgement) hasMachine(n *Node) bool {
 // gone.
 func (j *judgement) judgeNode(n *Node, o *Orphan) {
 	j.prove(o, n.owner())
+	if named, ok := j.Ends[n.UID]; ok && named.Confirmed {
+		// A person has named this Node. The UID of a Machine that it shows proves nothing, because its kubelet chooses it.
+		o.End, o.Why, o.Unconfirmed = named, "", false
+	}
 	switch {
 	case n.worked(j.Now, j.Age):
 		o.block(fmt.Sprintf("it is Ready, or was within the last %s, so its server works", j.Age))
@@ -92,6 +96,10 @@ func (j *judgement) outlives(n *Node, o *Orphan) bool {
 		return false
 	}
 	j.prove(o, n.owner())
+	if named, ok := j.Ends[n.UID]; ok && named.Confirmed {
+		// A person has named this Node. The UID of a Machine that it shows proves nothing, because its kubelet chooses it.
+		o.End, o.Why, o.Unconfirmed = named, "", false
+	}
 	return o.Why == ""
 }
 

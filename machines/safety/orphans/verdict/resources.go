@@ -70,7 +70,7 @@ func (j *judgement) resource(r *cloud.Resource, hasServer bool) Orphan {
 // block sets why an orphan is not deleted, whatever is known about its Machine. An empty why changes nothing.
 func (o *Orphan) block(why string) {
 	if why != "" {
-		o.Why, o.Unconfirmed = why, false
+		o.Why, o.Unconfirmed, o.Blocked = why, false, true
 	}
 }
 

@@ -40,8 +40,8 @@ type Orphan struct {
 	// Delete reports whether the orphan must be deleted. Why explains to operators what becomes of the orphan.
 	Delete bool
 	Why    string
-	// Unconfirmed reports whether the deletion needs a person's confirmation.
-	Unconfirmed bool
+	// Unconfirmed reports whether the deletion needs a person's confirmation. Blocked reports whether a confirmation cannot help.
+	Unconfirmed, Blocked bool
 	// End is the end of the Machine; only its UID is set when the end is not known.
 	End End
 	// Resource is the resource, unless the orphan is a Node. Node is the orphan if it is a Node, or the Node of a server,
