@@ -176,7 +176,7 @@ func describe(c *corev1.NodeCondition) string {
 // seen returns since when this process has seen that the Machine is starting, or otherwise that it is unhealthy, but no time
 // before the snapshots became trustworthy.
 func (w *World) seen(m *Machine, starting bool) time.Time {
-	at, ok := w.Seen[sighting{m.UID, starting}]
+	at, ok := w.Seen[sighting{m.UID, stateOf(starting)}]
 	if !ok {
 		at = w.Now
 	}

@@ -90,7 +90,7 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			s := newScene()
 			s.group("a", 1)
 			m := s.machine("a-0")
-			s.Seen[sighting{m.UID, false}] = noon.Add(-time.Hour)
+			s.Seen[sighting{m.UID, unhealthy}] = noon.Add(-time.Hour)
 			tt.change(m)
 			check(t, "it", healthOf(s, m), tt.want)
 		})

@@ -99,7 +99,7 @@ func (s *scene) starting(age time.Duration, names ...string) {
 // noticed makes drover have seen for the given time up to noon that a Machine is unhealthy or starting.
 func (s *scene) noticed(m *Machine, age time.Duration) {
 	for _, starting := range []bool{false, true} {
-		s.Seen[sighting{m.UID, starting}] = noon.Add(-age)
+		s.Seen[sighting{m.UID, stateOf(starting)}] = noon.Add(-age)
 	}
 }
 

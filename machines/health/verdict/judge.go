@@ -100,7 +100,7 @@ func (j *judgement) look(m *Machine) {
 		t.up++
 	}
 	if f.starting || f.Unhealthy {
-		j.plan.Seen[sighting{m.UID, f.starting}] = j.w.seen(m, f.starting)
+		j.plan.Seen[sighting{m.UID, stateOf(f.starting)}] = j.w.seen(m, f.starting)
 	}
 	if f.Since.After(j.w.Now) {
 		j.lookAt(f.Since)
@@ -195,11 +195,12 @@ func (j *judgement) judgeGroup(g *Group, t *tally) {
 			}
 		case v.Brake != "" || v.Due.After(j.w.Now):
 		case !v.began.IsZero():
-			p.Replace = append(p.Replace, v)
-			j.repeat(v, j.w.Now.Sub(v.began))
+			if j.repeats(v) {
+				p.Replace = append(p.Replace, v)
+			}
 		case replacing < most:
 			p.Replace = append(p.Replace, v)
-			j.repeat(v, 0)
+			j.asks(v, 0)
 			replacing++
 		default:
 			v.Brake = brakeReplacing
@@ -214,14 +215,30 @@ func (j *judgement) judgeGroup(g *Group, t *tally) {
 	j.plan.Groups = append(j.plan.Groups, p)
 }
 
-// repeat plans the next deletion of a Machine that is to be deleted now and may still exist then, because the API server refuses the
-// deletion. age is how long ago the replacement began. The waits double, up to [again].
-func (j *judgement) repeat(v *Verdict, age time.Duration) {
+// repeats reports whether the deletion of a Machine whose replacement has begun is asked for again now: the Machine still exists, perhaps
+// because the API server refuses the deletion. The waits double with the age of the replacement, up to [again].
+func (j *judgement) repeats(v *Verdict) bool {
+	last, age := j.w.Seen[sighting{v.Machine.UID, asked}], j.w.Now.Sub(v.began)
 	if age > settling {
 		v.Brake = brakeRefused
 	}
-	j.lookAt(j.w.Now.Add(max(leastRetry, age)))
+	if next := last.Add(waitAfter(last.Sub(v.began))); !last.IsZero() && next.After(j.w.Now) {
+		j.plan.Seen[sighting{v.Machine.UID, asked}] = last
+		j.lookAt(next)
+		return false
+	}
+	j.asks(v, age)
+	return true
 }
+
+// asks records that the deletion of a Machine is asked for now. age is how long ago its replacement began.
+func (j *judgement) asks(v *Verdict, age time.Duration) {
+	j.plan.Seen[sighting{v.Machine.UID, asked}] = j.w.Now
+	j.lookAt(j.w.Now.Add(waitAfter(age)))
+}
+
+// waitAfter returns the wait after a request for a deletion. age is how old the replacement was then.
+func waitAfter(age time.Duration) time.Duration { return min(max(leastRetry, age), again) }
 
 // settled reports whether the Machine has been unhealthy for so long that its condition Healthy is written.
 func (j *judgement) settled(v *Verdict) bool {

@@ -24,14 +24,30 @@ type World struct {
 	Seen Seen
 }
 
-// Seen is since when this process has seen Machines that are starting, and Machines that are unhealthy. Times in a Node's
-// conditions come from the clock of that Node, which may be wrong.
+// Seen is since when this process has seen Machines that are starting, and Machines that are unhealthy, and when it last asked for the
+// deletion of a Machine. Times in a Node's conditions come from the clock of that Node, which may be wrong.
 type Seen map[sighting]time.Time
 
-// sighting is a Machine that is starting, or otherwise one that is unhealthy.
+// sighting is what was seen of a Machine.
 type sighting struct {
-	machine  types.UID
-	starting bool
+	machine types.UID
+	state   state
+}
+
+type state int
+
+const (
+	unhealthy state = iota
+	starting
+	asked
+)
+
+// stateOf returns the state of a Machine that is starting, or otherwise unhealthy.
+func stateOf(isStarting bool) state {
+	if isStarting {
+		return starting
+	}
+	return unhealthy
 }
 
 // Settings apply where no annotation overrides them.
