@@ -142,6 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName, err)
 	}
 	if !d.DeletionTimestamp.IsZero() || v1alpha1.Paused(d.Annotations) {
+		r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	named, current := r.named.Of(d)
@@ -215,7 +216,8 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 // annotation on to the frozen sets.
 func (r *Reconciler) showFreeze(ctx context.Context, d *v1alpha1.MachineDeployment, sets []rollout.SetState, plan rollout.Plan) error {
 	for _, s := range sets {
-		if len(ownership.Unfreezes(d)) == 0 || rollout.WhyFrozen(s.Set.Status.Conditions) == "" {
+		frozen := rollout.WhyFrozen(s.Set.Status.Conditions) != "" || s.Set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen
+		if len(ownership.Unfreezes(d)) == 0 || !frozen {
 			continue
 		}
 		metadata := map[string]any{"uid": s.Set.UID, "annotations": map[string]any{v1alpha1.AnnotationUnfreeze: ""}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,9 @@ import (
 
 // retryReach is the interval at which a set that lacks Machines is reconciled while drover cannot reach an API server.
 const retryReach = 5 * time.Second
+
+// firstLook is the interval at which a set that has been frozen for less than the period of the flag is reconciled.
+const firstLook = 5 * time.Second
 
 // stoppedAfter is how long the reconciles of a set must fail before its status shows it. Most failures end with one of the first retries.
 const stoppedAfter = time.Minute
@@ -167,6 +171,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
+		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if r.lease.old() {
@@ -207,15 +212,19 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
-	if err := r.limitCreates(ctx, seen, &next, &wait); err != nil {
-		return ctrl.Result{}, r.stopped(ctx, set, err)
-	}
-	r.expected.notStopped(set)
+	unlimited := r.limitCreates(ctx, seen, &next, &wait)
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
 		// This process may have lost the lease. The new leader writes the status.
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
+	if unlimited == nil {
+		unlimited = r.showFreeze(ctx, set, &next, acted)
+	}
+	if unlimited != nil {
+		return ctrl.Result{}, r.stopped(ctx, set, errors.Join(unlimited, acted))
+	}
+	r.expected.notStopped(set)
 	status := seen.status(selector)
 	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
 	if failed := errors.Join(acted, next.waits); failed != nil {
@@ -264,20 +273,26 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 }
 
 // limitCreates lowers the number of Machines that a decision creates: as far as the set is frozen, and to 0 while drover cannot reach an API
-// server. In both cases it shortens wait, so that the set is reconciled again soon. It shows whether the set is frozen.
+// server. In both cases it shortens wait, so that the set is reconciled again soon. While it returns an error, the decision creates none.
 func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decision, wait *time.Duration) error {
 	if err := r.freeze(ctx, seen, d); err != nil {
+		d.create = 0
 		return err
 	}
 	if d.frozen != "" {
-		*wait = ownership.Soonest(*wait, r.options.FreezePeriod)
+		// The deletion of a Machine of another set does not enqueue this one. Most freezes end with the next deletions.
+		again := r.options.FreezePeriod
+		if c := meta.FindStatusCondition(seen.set.Status.Conditions, v1alpha1.ConditionFrozen); c == nil || c.Status != metav1.ConditionTrue || r.clock.Since(c.LastTransitionTime.Time) < again {
+			again = min(again, firstLook)
+		}
+		*wait = ownership.Soonest(*wait, again)
 	}
 	if stale, _ := r.options.Reach.Stale(); d.create > 0 && stale != "" {
 		// The informer cache may be out of date: Machines that it does not show may exist.
 		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
 		d.held = stale + "; no Machine is created before it answers"
 	}
-	return r.freezes.Show(ctx, seen.set, d.frozen)
+	return nil
 }
 
 // refuse writes a status that describes what is invalid in the spec.

@@ -49,8 +49,9 @@ type decision struct {
 	waits error
 	// held describes what keeps the set from following its spec, without being a fault; empty when nothing does.
 	held string
-	// frozen describes why fewer Machines are created than are missing, because the group has far too many; empty when it has not.
-	frozen string
+	// frozen describes why fewer Machines are created than are missing, because the group has far too many; empty when it has not. lifted is the
+	// same text when an annotation lets the set create them nevertheless.
+	frozen, lifted string
 }
 
 // unconfirmed holds the creates and deletes of a set's Machines by this process that the cache does not show yet.
@@ -177,15 +178,16 @@ type crowd struct {
 // count, because a set must be able to grow while the drains of a scale-down last (MCM-73).
 func (d *decision) freeze(c crowd, up int) {
 	limit, count := 2*d.wanted+up, c.own
-	what := "the set has %d Machines, and makes no more from %d on (2 × its size + --safety-up; --safety-down sets it free). Among them are Machines that were made for it and do not belong to it any more, because their labels do not match or they have another owner; each of them counts until it is deleted, or has the labels of the set's template and no other owner"
+	what := "the set has %d Machines, and makes no more from %d on (2 × its size + --safety-up). Among them are Machines that were made for it and do not belong to it any more, because their labels do not match or they have another owner; each of them counts until it is deleted, or has the labels of the set's template and no other owner"
 	if group := c.most + up; c.most > 0 && group-c.living < limit-count {
 		limit, count = group, c.living
-		what = "the sets of the deployment have %d living Machines, and make no more from %d on (size + surge + --safety-up; --safety-down sets them free)"
+		what = "the sets of the deployment have %d living Machines, and make no more from %d on (size + surge + --safety-up)"
 	}
 	if d.create <= limit-count {
 		return
 	}
-	d.create = max(0, limit-count)
+	if d.create = max(0, limit-count); d.create == 0 {
+		d.held = "the set is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
+	}
 	d.frozen = fmt.Sprintf(what+". Find out what made them; the annotation %s lets the set once make the Machines that it lacks", count, limit, v1alpha1.AnnotationUnfreeze)
-	d.held = "the set is frozen, so no Machine is created: see the condition " + v1alpha1.ConditionFrozen
 }

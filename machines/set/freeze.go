@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -13,9 +14,12 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// freeze lowers the number of Machines that a decision creates, as far as the set is frozen. An annotation of the set lifts the freeze once. A
-// set that is not shown as frozen yet is compared with the API server first: freeze returns errCacheOld when the cache is late. A set that is
-// shown as frozen is set free by SafetyDown Machines fewer than those that freeze it.
+// pageSize is the number of Machines in one page of a list of their metadata.
+const pageSize = 500
+
+// freeze lowers the number of Machines that a decision creates, as far as the set is frozen. An annotation of the set lifts the freeze once. For
+// a set that is not shown as frozen yet, the Machines are counted in the API server first: freeze returns errCacheOld when there are fewer than
+// the cache shows. A set that is shown as frozen is set free by SafetyDown Machines fewer than those that freeze it.
 func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) error {
 	if d.create == 0 || r.options.SafetyUp < 0 {
 		return nil
@@ -34,16 +38,31 @@ func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) err
 		up -= r.options.SafetyDown - 1
 	}
 	limited := *d
-	if limited.freeze(c, up); limited.frozen == "" || len(ownership.Unfreezes(set)) > 0 {
+	if limited.freeze(c, up); limited.frozen == "" {
+		return nil
+	}
+	if len(ownership.Unfreezes(set)) > 0 {
+		d.lifted = limited.frozen
 		return nil
 	}
 	if !shown {
-		if err := r.expected.compare(ctx, group); err != nil {
+		if late, err := r.expected.hasMore(ctx, set.Namespace, group); err != nil {
 			return err
+		} else if late {
+			return errCacheOld
 		}
 	}
 	*d = limited
 	return nil
+}
+
+// showFreeze shows whether the set is frozen. An annotation that lifts the freeze stays until the set has created Machines.
+func (r *Reconciler) showFreeze(ctx context.Context, set *v1alpha1.MachineSet, d *decision, acted error) error {
+	if d.lifted != "" && (acted != nil || d.create == 0) {
+		d.frozen = d.lifted
+		return nil
+	}
+	return r.freezes.Show(ctx, set, d.frozen)
 }
 
 // member is a set of a deployment with its Machines.
@@ -90,7 +109,12 @@ func (r *Reconciler) crowd(ctx context.Context, seen observed, group []member) (
 	}
 	c.most, _ = strconv.Atoi(seen.set.Annotations[v1alpha1.AnnotationMaxReplicas])
 	for _, m := range group {
-		c.living += observe(m.set, m.machines, m.set.Spec.Removals, r.expected.unconfirmed(m.set), r.clock.Now()).living()
+		if m.set.UID == seen.set.UID {
+			c.living += seen.living()
+			continue
+		}
+		// Creations that the cache does not show yet are known to the reconciles of that set alone.
+		c.living += observe(m.set, m.machines, m.set.Spec.Removals, unconfirmed{}, r.clock.Now()).living()
 	}
 	return c, nil
 }
@@ -106,18 +130,31 @@ func (s observed) living() int {
 	return n
 }
 
-// compare returns errCacheOld when the API server has another spec or other Machines of a set than the cache.
-func (x *expectations) compare(ctx context.Context, group []member) error {
+// hasMore reports whether the cache has more Machines of the sets than the API server. Machines that are being deleted do not count.
+func (x *expectations) hasMore(ctx context.Context, namespace string, group []member) (bool, error) {
+	cached, sets := 0, map[types.UID]bool{}
 	for _, m := range group {
-		if err := x.readSpecLive(ctx, m.set); err != nil {
-			return err
-		}
-		switch news, err := x.readMachinesLive(ctx, m.set, m.machines); {
-		case err != nil:
-			return err
-		case news:
-			return errCacheOld
+		sets[m.set.UID] = true
+		for _, machine := range m.machines {
+			if machine.DeletionTimestamp.IsZero() {
+				cached++
+			}
 		}
 	}
-	return nil
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineList"))
+	for live := 0; ; {
+		if err := x.live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue)); err != nil {
+			return false, fmt.Errorf("counting Machines: %w", err)
+		}
+		for i := range list.Items {
+			owner := metav1.GetControllerOfNoCopy(&list.Items[i])
+			if owner != nil && sets[owner.UID] && list.Items[i].DeletionTimestamp.IsZero() {
+				live++
+			}
+		}
+		if list.Continue == "" {
+			return cached > live, nil
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -78,9 +79,16 @@ func (ms *machines) lost(ctx context.Context, set *v1alpha1.MachineSet, own []*v
 		owned[m.Name] = true
 	}
 	for i := range list.Items {
-		if m := &list.Items[i]; m.DeletionTimestamp.IsZero() && !owned[m.Name] {
+		if m := &list.Items[i]; m.DeletionTimestamp.IsZero() && !owned[m.Name] && !ofAnother(set, m) {
 			count++
 		}
 	}
 	return count, nil
+}
+
+// ofAnother reports whether a Machine belongs to another set that gives such names, too: names of sets are cut, so two long ones may begin
+// the names of their Machines alike.
+func ofAnother(set *v1alpha1.MachineSet, m *v1alpha1.Machine) bool {
+	owner := metav1.GetControllerOfNoCopy(m)
+	return owner != nil && owner.Kind == v1alpha1.MachineSetKind.Kind && owner.Name != set.Name && v1alpha1.IsMachineNameOf(owner.Name, m.Name)
 }

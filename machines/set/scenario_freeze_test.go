@@ -2,14 +2,18 @@ package set
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -185,10 +189,7 @@ func TestASetIsFrozenWhileItsDeploymentHasTooManyMachines(t *testing.T) {
 			removed, marks string
 			machines       int
 		}{{"x0000", overshoot, 1}, {"x0001", free, 2}} {
-			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old-" + tt.removed}}
-			m.Finalizers = nil
-			must(t, p.r.client.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-			must(t, p.r.client.Delete(t.Context(), m))
+			p.remove("old-" + tt.removed)
 			p.expect(tt.marks, tt.machines)
 		}
 	})
@@ -219,6 +220,18 @@ func TestASetIsFrozenWhileItsDeploymentHasTooManyMachines(t *testing.T) {
 			p.expect(overshoot, 1)
 		}
 	})
+	t.Run("the annotation stays while the set cannot create (MCM-77)", func(t *testing.T) {
+		p := newPool(t, 5)
+		p.expect(overshoot, 1)
+		p.edit("set", fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, v1alpha1.AnnotationUnfreeze))
+		p.r = assemble(p.r.options, refusing{p.r.client}, p.r.client, p.r.events)
+		for range 3 {
+			_, _ = p.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "set"}})
+		}
+		if _, there := p.set("set").Annotations[v1alpha1.AnnotationUnfreeze]; !there || p.marks("set") != overshoot {
+			t.Errorf("the annotation is there: %v; the marks are %q", there, p.marks("set"))
+		}
+	})
 	t.Run("a label that a person sets or removes is corrected (MCM-78)", func(t *testing.T) {
 		p := newPool(t, 5)
 		p.expect(overshoot, 1)
@@ -237,6 +250,54 @@ func TestASetIsFrozenWhileItsDeploymentHasTooManyMachines(t *testing.T) {
 	})
 }
 
+// refusing is a client whose creates are refused.
+type refusing struct{ client.Client }
+
+func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	return apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupName, Resource: "machines"}, o.GetName(), errors.New("a quota refuses"))
+}
+
+// fewer is a client that reads from the API server. It does not have some of the Machines that the cache shows.
+type fewer struct {
+	client.Client
+	gone func(name string) bool
+}
+
+func (f fewer) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := f.Client.List(ctx, list, options...)
+	if machines, ok := list.(*metav1.PartialObjectMetadataList); ok {
+		machines.Items = slices.DeleteFunc(machines.Items, func(m metav1.PartialObjectMetadata) bool { return f.gone(m.Name) })
+	}
+	return err
+}
+
+func TestALateCacheFreezesNoSet(t *testing.T) {
+	t.Run("a set whose cache still shows Machines that are gone is not shown as frozen, and creates what it lacks when the cache has caught up (MCM-71)", func(t *testing.T) {
+		p := newPool(t, 5)
+		gone := func(name string) bool { return strings.HasPrefix(name, "old-x") && name > "old-x0001" }
+		p.r = assemble(p.r.options, p.r.client, fewer{p.r.client, gone}, p.r.events)
+		p.expect("", 1)
+		p.remove("old-x0002", "old-x0003", "old-x0004")
+		p.expect("", 2)
+		if got := p.events(); got != "" {
+			t.Errorf("the Events are %q", got)
+		}
+	})
+	t.Run("a set is frozen when the API server has more Machines than the cache, as when a program makes them faster than the watch shows them (MCM-70)", func(t *testing.T) {
+		p := newPool(t, 7)
+		hidden := blind{p.r.client, func(m *v1alpha1.Machine) bool { return m.Name == "old-x0006" }}
+		p.r = assemble(p.r.options, hidden, p.r.client, p.r.events)
+		p.expect(overshoot, 1)
+	})
+	t.Run("creations of another set count once, although that set has not been reconciled since (MCM-74)", func(t *testing.T) {
+		p := newPool(t, 4)
+		for i := range 4 {
+			p.r.expected.create(p.set("old"), fmt.Sprintf("old-x%04d", i), start)
+		}
+		p.expect("", 2)
+	})
+}
+
 // blind is a cached client that does not show some of the Machines.
 type blind struct {
 	client.Client
@@ -246,28 +307,19 @@ type blind struct {
 func (b blind) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	err := b.Client.List(ctx, list, options...)
 	if machines, ok := list.(*v1alpha1.MachineList); ok {
-		var shown []v1alpha1.Machine
-		for i := range machines.Items {
-			if !b.hidden(&machines.Items[i]) {
-				shown = append(shown, machines.Items[i])
-			}
-		}
-		machines.Items = shown
+		machines.Items = slices.DeleteFunc(machines.Items, func(m v1alpha1.Machine) bool { return b.hidden(&m) })
 	}
 	return err
 }
 
-func TestALateCacheFreezesNoSet(t *testing.T) {
-	t.Run("a set whose cache still shows Machines that are gone is not frozen, because the API server is asked first (MCM-71)", func(t *testing.T) {
-		p := newPool(t, 5)
-		// The API server has three Machines less than the cache.
-		live := blind{p.r.client, func(m *v1alpha1.Machine) bool { return strings.HasPrefix(m.Name, "old-x") && m.Name > "old-x0001" }}
-		p.r = assemble(p.r.options, p.r.client, live, p.r.events)
-		p.expect("", 2)
-		if got := p.events(); got != "" {
-			t.Errorf("the Events are %q", got)
-		}
-	})
+// remove deletes Machines, and removes their finalizers.
+func (p *pool) remove(names ...string) {
+	p.Helper()
+	for _, name := range names {
+		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		must(p.T, p.r.client.Patch(p.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		must(p.T, p.r.client.Delete(p.Context(), m))
+	}
 }
 
 func TestAFrozenSetIsReconciledAgain(t *testing.T) {
