@@ -229,7 +229,7 @@ func TestASetIsFrozenWhileItsDeploymentHasTooManyMachines(t *testing.T) {
 			_, _ = p.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "set"}})
 		}
 		if _, there := p.set("set").Annotations[v1alpha1.AnnotationUnfreeze]; !there || p.marks("set") != overshoot {
-			t.Errorf("the annotation is there: %v; the marks are %q", there, p.marks("set"))
+			t.Errorf("the annotation exists: %v; the marks are %q", there, p.marks("set"))
 		}
 	})
 	t.Run("a label that a person sets or removes is corrected (MCM-78)", func(t *testing.T) {

@@ -36,7 +36,7 @@ func (h *harness) oneSet() error {
 }
 
 // manyLeave creates a set of eight, scales it down to two, and deletes it. Six Machines leave at once, more than may lose their servers at
-// once without a second witness.
+// once although their kubelets report.
 func (h *harness) manyLeave() error {
 	set, err := h.runningSet(8)
 	if err != nil {

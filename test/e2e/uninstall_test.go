@@ -375,7 +375,7 @@ func TestUninstalling(t *testing.T) {
 		if events := h.kubectl("get", "events", "-A", "--field-selector=reason="+lifecycle.ReasonKindBeingDeleted); !strings.Contains(events, slices.Collect(maps.Keys(was.nodes))[0]) {
 			t.Errorf("there is no Event about a Machine:\n%s", events)
 		}
-		if log, err := os.ReadFile(h.s.LogFile("drover")); err != nil || !strings.Contains(string(log), "No Machine is drained or deleted") {
+		if log, err := os.ReadFile(h.s.LogFile("drover")); err != nil || !strings.Contains(string(log), "Deletion withheld") {
 			t.Errorf("the log does not say so (%v)", err)
 		}
 	})

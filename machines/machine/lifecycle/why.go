@@ -64,7 +64,7 @@ func WhyNoServer(f *Facts) (Decision, string) {
 }
 
 // heldLoss reports whether the loss of the server is not believed: many servers are lost at once, and the kubelet of this one
-// reports Ready. It is the better witness: a cloud-controller-manager, too, deletes only Nodes that are not Ready.
+// reports Ready. The kubelet counts more than the list: a cloud-controller-manager, too, deletes only Nodes that are not Ready.
 func (f *Facts) heldLoss() bool { return f.Named && f.Cloud.Held != "" && f.NodeReady }
 
 func groupFailure(b *v1alpha1.GroupBackoff) string {
@@ -93,7 +93,7 @@ func WhyNotDeleted(f *Facts) (Decision, string) {
 		{!inCloud, Decision{}, ""},
 		{f.CloudErr != nil, Decision{Fail, ReasonCloudUnusable}, messageOf(f.CloudErr)},
 		{!f.Cloud.Synced, Decision{Wait, ReasonNotSynced}, notSynced},
-		{f.hasServer() && !f.ServerFinalizer, Decision{LetGo, ReasonServerLeft}, "the finalizer " + v1alpha1.FinalizerServer + " of this Machine was removed, so its server is left alone"},
+		{f.hasServer() && !f.ServerFinalizer, Decision{LetGo, ReasonServerLeft}, "the finalizer " + v1alpha1.FinalizerServer + " of this Machine was removed, so its server is not deleted with it, but later as an orphan"},
 		{f.hasServer() && f.BackingOff && !f.Force, Decision{AwaitRetry, ReasonDeletingServer}, "drover waits after a failed deletion of the server, and tries again automatically"},
 		{f.hasServer(), Decision{}, ""},
 		{f.Cloud.Unknown != "", Decision{Wait, ReasonServerUnknown}, f.Cloud.Unknown},

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// fewLosses is how many Machines may lose their servers at once without a second witness.
+// fewLosses is how many Machines may lose their servers at once although their kubelets report.
 const fewLosses = 3
 
 // Losses is how many Machines of a project have lost their servers: these are gone, or missing from the last complete list.
