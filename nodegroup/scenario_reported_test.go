@@ -26,7 +26,7 @@ func TestAWatchThatDeliversNothing(t *testing.T) {
 		"MachineDeployments": func(p *pools.Pool) client.Object { return p.Deployment },
 		"MachineSets":        func(p *pools.Pool) client.Object { return p.Set },
 		"Machines":           func(p *pools.Pool) client.Object { return machineNamed(p, name) },
-		"Nodes":              func(p *pools.Pool) client.Object { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} },
+		"Nodes":              func(_ *pools.Pool) client.Object { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} },
 	} {
 		for change, do := range map[string]func(b *bench, o client.Object) error{
 			"changed": func(b *bench, o client.Object) error {

@@ -113,7 +113,7 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			// for the thousand calls below.
 			var all sync.WaitGroup
 			for range 5 {
-				all.Go(func() { k.Withheld(t.Context(), bare(), false) })
+				all.Go(func() { _, _ = k.Withheld(t.Context(), bare(), false) })
 			}
 			time.Sleep(2 * time.Millisecond)
 			s.change(machines, startDeletion)
@@ -139,7 +139,7 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
 			for range 3 {
-				k.Withheld(t.Context(), bare(), true)
+				_, _ = k.Withheld(t.Context(), bare(), true)
 			}
 			if n := s.count(); n != len(Names) {
 				t.Errorf("%d reads", n)
@@ -156,7 +156,7 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
 			s.change(machines, startDeletion)
-			k.Withheld(t.Context(), bare(), false)
+			_, _ = k.Withheld(t.Context(), bare(), false)
 			s.change(machines, allow)
 			time.Sleep(goodFor)
 			if why, err := k.Withheld(t.Context(), bare(), false); why != "" || err != nil {

@@ -97,6 +97,11 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		standBack(ctx, s)
 		return err
 	}
+	return r.finish(ctx, s, err)
+}
+
+// finish sets when the Machine is reconciled again, and writes it. err is the error of the step that failed; nil when none did.
+func (r *Reconciler) finish(ctx context.Context, s *scope.Scope, err error) error {
 	if s.Last.Reason == lifecycle.ReasonNodeMissing {
 		err = errors.Join(err, r.observer.MissingNode(ctx, s))
 	}

@@ -225,7 +225,12 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{}, r.stopped(ctx, set, errors.Join(unlimited, acted))
 	}
 	r.expected.notStopped(set)
-	status := seen.status(selector)
+	return r.report(ctx, seen, next, seen.status(selector), wait, acted)
+}
+
+// report writes the status of a set after it was compared with its Machines. acted is the error of what was done then.
+func (r *Reconciler) report(ctx context.Context, seen observed, next decision, status v1alpha1.MachineSetStatus, wait time.Duration, acted error) (ctrl.Result, error) {
+	set := seen.set
 	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
 	if failed := errors.Join(acted, next.waits); failed != nil {
 		reason := reasonOf(acted, next.waits)

@@ -180,7 +180,7 @@ func (h *harness) scaleDown() error {
 	left, err := h.byName()
 	for i := range left {
 		if left[i].UID != machines[i].UID {
-			err = errors.Join(err, fmt.Errorf("Machine %s is left, and %s should be", left[i].Name, machines[i].Name))
+			err = errors.Join(err, fmt.Errorf("the Machine %s is left, and %s should be", left[i].Name, machines[i].Name))
 		}
 	}
 	return errors.Join(err, h.atRest(stay, many+stay))

@@ -21,7 +21,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
-	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -235,5 +234,5 @@ func (c *Collector) fail(ctx context.Context, err error) {
 	}
 	c.metrics.set(&verdict.Verdict{Stops: []verdict.Stop{{Reason: verdict.Stale, Message: err.Error()}}})
 	ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected")
-	c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%s", fault.Line(err.Error()))
+	c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%.500s", err.Error())
 }

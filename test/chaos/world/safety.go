@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/test/chaos/schedule"
 )
 
@@ -51,10 +50,10 @@ func newSafety() safety {
 
 // createDefinitions creates what the orphan collector requires: drover's CustomResourceDefinitions.
 func (w *World) createDefinitions() error {
-	for _, name := range kinds.Names {
+	for _, name := range []string{"clusters", "machineclasses", "machinedeployments", "machines", "machinesets"} {
 		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(definition)
-		crd.SetName(name)
+		crd.SetName(name + ".cluster.k8s.io")
 		if err := w.Admin.Create(w.Context, crd); err != nil {
 			return fmt.Errorf("creating the definition of %s: %w", name, err)
 		}
