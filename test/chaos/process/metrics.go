@@ -9,7 +9,7 @@ import (
 // waiting are the metrics that are zero, or have no series, unless drover holds something back.
 var waiting = []string{
 	"drover_openstack_held_servers", "drover_openstack_stuck_deletions", "drover_openstack_quotas_exhausted", "drover_health_held_machines",
-	"drover_frozen", "drover_frozen_api", "drover_orphans", "drover_orphans_aborted", "drover_deletions_withheld",
+	"drover_frozen", "drover_frozen_api", "drover_orphans", "drover_orphans_aborted",
 }
 
 // Waits returns the metrics that show that the process holds something back, with their values.

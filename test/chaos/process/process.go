@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/test/chaos/calls"
 	"github.com/drover-project/drover/test/chaos/world"
@@ -172,6 +173,8 @@ func (p *Process) run(ctx context.Context) error {
 	source := bootstrap.New(bootstrap.Options{
 		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: w.Random, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
+	frozen := ownership.NewFrozenMetric()
+	p.registry.MustRegister(frozen)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
@@ -179,8 +182,8 @@ func (p *Process) run(ctx context.Context) error {
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now,
 			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: joinTimeout, Workers: w.Workers, Lease: lease, Reach: asked,
 		}),
-		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.Suffix, Lease: lease, Reach: asked}),
-		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now}),
+		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.Suffix, Lease: lease, Reach: asked, Frozen: frozen}),
+		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now, Frozen: frozen}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

@@ -34,7 +34,9 @@ func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	if !p.world.Safety {
 		return nil
 	}
-	return reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
+	asked := reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
+	p.registry.MustRegister(asked)
+	return asked
 }
 
 // addSafety adds the controllers that replace unhealthy Machines and collect orphans, if the world has
