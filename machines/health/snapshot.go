@@ -74,6 +74,9 @@ func addGroups(w *verdict.World, all *objects) map[types.UID]owner {
 			w.Groups = append(w.Groups, o.Group)
 		} else if o.Group = deployments[by.UID]; o.Group != nil {
 			o.Outdated, o.Aside = outdated(o.Group.Object.(*v1alpha1.MachineDeployment), s), o.Aside || aside(o.Group)
+			if !o.Outdated {
+				o.Group.Wanted += int(ptr.Deref(s.Spec.Replicas, s.Status.Replicas))
+			}
 		} else {
 			o.Aside = true
 		}

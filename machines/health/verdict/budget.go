@@ -64,7 +64,7 @@ func (s *Settings) joinOf(g *Group) time.Duration {
 // so that one stuck Machine does not block the repair of all others. up is how many Machines of the group have started. If the clock of an
 // earlier leader recorded a start in the future, the present time is used as the start.
 func (j *judgement) running(g *Group, up int) (running, ended []v1alpha1.HealthReplacement) {
-	coming := g.Size - up
+	coming := max(g.Size, g.Wanted) - up
 	for _, e := range slices.Backward(g.Replacements) {
 		if e.Started.After(j.w.Now) {
 			e.Started = wholeSeconds(j.w.Now)

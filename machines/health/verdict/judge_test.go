@@ -236,6 +236,13 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Second)
 			}, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
+		{"waits for a successor in a group whose rollout stands still with its surge (MCM-47)", func(s *scene) {
+			g := s.group("a", 8)
+			g.Size, g.Wanted = 5, 8
+			s.began(g, time.Minute, "a-1")
+			s.remove("a-1")
+			s.silent(time.Hour, "a-2")
+		}, "", "a-2=OthersBeingReplaced"},
 		{"repeats the deletion of a Machine that was refused, and says so (MCM-46)", func(s *scene) {
 			g := s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")

@@ -91,6 +91,9 @@ type Group struct {
 	Kind string
 	// Size is the desired number of Machines.
 	Size int
+	// Wanted is the sum of the sizes of those of its sets whose Machines no rollout is replacing; 0 for a set without a deployment. It exceeds
+	// Size by the surge of a rollout that stands still.
+	Wanted int
 	// Replacements are the entries of status.healthReplacements. Held is condition RepairHeld of the status; nil when it has none.
 	Replacements []v1alpha1.HealthReplacement
 	Held         *metav1.Condition
