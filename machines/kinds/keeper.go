@@ -19,8 +19,11 @@ import (
 // machines is the name of the CRD of Machines.
 const machines = "machines.cluster.k8s.io"
 
-// Names are the names of drover's CustomResourceDefinitions. The objects of the last two own Machines, directly or through a set.
-var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", machines, "machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io"}
+// owners are the names of the CRDs whose objects own Machines, directly or through a set.
+var owners = []string{"machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io"}
+
+// Names are the names of drover's CustomResourceDefinitions, sorted.
+var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", "machinedeployments.cluster.k8s.io", machines, "machinesets.cluster.k8s.io"}
 
 // goodFor is how long the result of a read is reused for a deletion that has begun or that is blocked, and also how long a read of all
 // CRDs may take.
@@ -73,7 +76,7 @@ func New(reader client.Reader, now clock.PassiveClock, registry prometheus.Regis
 func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (why string, err error) {
 	seen := k.look(ctx, begun)
 	owner := metav1.GetControllerOf(m)
-	made := seen.crds.youngest(Names[3:])
+	made := seen.crds.youngest(owners)
 	if seen.err != nil || seen.withheld != "" || seen.crds.allow(machines) || owner == nil || owner.Kind != v1alpha1.MachineSetKind.Kind || !m.CreationTimestamp.Time.Before(made) {
 		return seen.withheld, seen.err
 	}
@@ -120,7 +123,7 @@ func Since(ctx context.Context, reader client.Reader) (time.Time, error) {
 			err = fmt.Errorf("CustomResourceDefinition %s is missing or being deleted, and Machines with it", name)
 		}
 	}
-	return crds.youngest(Names[2:]), err
+	return crds.youngest(append([]string{machines}, owners...)), err
 }
 
 // read reads the CRDs one by one.

@@ -122,14 +122,17 @@ func (c *Collector) Start(ctx context.Context) error {
 			return nil
 		case <-c.ends.observed:
 			timer.Stop()
-			c.keepEnds(ctx)
-			continue
+			if c.Clock.Now().Before(round) {
+				c.keepEnds(ctx)
+				continue
+			}
 		case <-timer.C():
 		}
 		now := c.Clock.Now()
 		if now.Before(round) {
 			c.goOnDraining(ctx)
 		} else {
+			c.ends.seen()
 			c.pass(ctx)
 			if round = round.Add(c.Period); !round.After(now) {
 				round = now.Add(c.Period)

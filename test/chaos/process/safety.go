@@ -25,8 +25,9 @@ const (
 	healthTimeout = time.Minute
 	maxUnhealthy  = 70
 	orphanAge     = time.Minute
-	// OrphanPeriod is the time between two rounds of the orphan collector.
-	OrphanPeriod = time.Minute
+	// OrphanPeriod is the time between two rounds of the orphan collector. A round does not begin at the instant of another program's timer,
+	// such as the probe of the API server every 5 s, because the order of their calls would be left to chance.
+	OrphanPeriod = time.Minute + 1300*time.Millisecond
 )
 
 // newReach creates the watch of the API server's reachability. It returns nil in worlds without the safety controllers.
