@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +18,12 @@ func TestPodsThatAreMadeAgainOnTheNodeThatIsDrained(t *testing.T) {
 	for name, pods := range map[string]int{"one pod": 1, "five pods of one owner": 5} {
 		t.Run(name+" tolerating every taint: each is evicted once, comes again, and is evicted once more; the drain ends and names it, also after a restart (report 116)", func(t *testing.T) {
 			node, m := newTestNode(t), newMemory()
+			// Pods are evicted side by side.
+			var mu sync.Mutex
 			made := 0
 			again := func() {
+				mu.Lock()
+				defer mu.Unlock()
 				made++
 				on(node, pod(fmt.Sprintf("operator-%d", made), tolerant))
 			}
