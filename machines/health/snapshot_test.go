@@ -106,7 +106,7 @@ func TestWhatHealthChecksKnowAboutAMachine(t *testing.T) {
 		{"a Machine of a set with an old revision does not count as outdated when the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"a Machine of a set with an old revision does not count as outdated when the rollout has exceeded its progress deadline", func(d *v1alpha1.MachineDeployment) {
+		{"a Machine of a set with an old revision does not count as outdated when the rollout has exceeded its progress deadline, so that repair goes on (report 103)", func(d *v1alpha1.MachineDeployment) {
 			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, false},
 	} {

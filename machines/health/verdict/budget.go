@@ -125,7 +125,8 @@ func (w *World) forgotten(g *Group, e *v1alpha1.HealthReplacement) bool {
 func (w *World) attempt(m *Machine, timeout time.Duration) (number int32, earliest time.Time) {
 	for i := range m.Group.Replacements {
 		e := &m.Group.Replacements[i]
-		if !e.Started.Before(&m.CreationTimestamp) || w.forgotten(m.Group, e) {
+		// Both times are whole seconds, and a set creates the successor at once.
+		if m.CreationTimestamp.Before(&e.Started) || w.forgotten(m.Group, e) {
 			continue
 		}
 		number = max(number, e.Attempt, 1)

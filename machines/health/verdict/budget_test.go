@@ -171,6 +171,37 @@ func TestReplacementsThatDoNotHelpBecomeRarer(t *testing.T) {
 			check(t, "recorded attempt", entries[len(entries)-1].Attempt, tt.attempt)
 		})
 	}
+	t.Run("one node that is bad again after each replacement costs at most 16 servers in a day, and no other Machine is replaced (report 100)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		bad, replacements := "a-1", 0
+		for minute := range 24 * 60 {
+			s.Now = noon.Add(time.Duration(minute) * time.Minute)
+			m := s.machine(bad)
+			if m.CreationTimestamp.Time.Before(s.Now.Add(-time.Minute)) && v1alpha1.NodeReady(m.Node).Status == corev1.ConditionTrue {
+				setNode(m, corev1.NodeReady, corev1.ConditionFalse, noon.Sub(s.Now))
+			}
+			p := Judge(s.World)
+			s.Seen = p.Seen
+			if len(p.Groups[0].Replace) == 0 {
+				continue
+			}
+			check(t, "replaced", replaced(p), bad)
+			for _, v := range p.Groups[0].Replace {
+				p.Groups[0].Record(v, s.Now)
+			}
+			g.Replacements = p.Groups[0].Replacements
+			// Its successor is Ready for a minute, and then as bad.
+			replacements++
+			bad = fmt.Sprintf("a-1-%d", replacements)
+			next := newMachine(bad)
+			next.Group, next.CreationTimestamp = g, metav1.NewTime(s.Now)
+			*m = next
+		}
+		if replacements < 10 || replacements > 16 {
+			t.Errorf("%d replacements in a day", replacements)
+		}
+	})
 	t.Run("the condition of a Machine that waits longer says so, and what to do (F-142)", func(t *testing.T) {
 		s := scene(3)
 		c := verdictOf(Judge(s.World), "a-1").Condition
