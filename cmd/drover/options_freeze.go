@@ -19,7 +19,7 @@ func defaultFreeze() freezeOptions { return freezeOptions{up: 2, down: 1, period
 
 func (o *freezeOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.up, "safety-up", o.up, "a MachineSet makes no Machine while its MachineDeployment has this many living Machines beyond its size and surge, or the set itself this many beyond twice its size, counting those that it has lost")
-	f.IntVar(&o.down, "safety-down", o.down, "how many Machines fewer than those that freeze a set set it free again; from 1 to --safety-up")
+	f.IntVar(&o.down, "safety-down", o.down, "a frozen MachineSet makes Machines again when there are this many fewer than the number that froze it; from 1 to --safety-up")
 	f.DurationVar(&o.period, "machine-safety-overshooting-period", o.period, "how often a frozen set is looked at, beside whenever one of its Machines or its size changes; 0: no set is frozen")
 }
 

@@ -27,9 +27,9 @@ func defaultOrphans() orphanOptions {
 }
 
 func (o *orphanOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.mode, "orphans", o.mode, "what becomes of servers, ports, floating IPs and Nodes that have this cluster's marks and no Machine any more: collect (those whose Machine's end drover has seen, or a person has confirmed, are deleted), report (they are shown, and nothing is changed) or off (nobody looks)")
+	f.StringVar(&o.mode, "orphans", o.mode, "what becomes of servers, ports, floating IPs and Nodes that have this cluster's marks and no Machine any more: collect (delete what belonged to a Machine whose deletion drover has observed, or that a person has confirmed), report (list them and change nothing) or off (do not search)")
 	f.DurationVar(&o.age, "orphan-age", o.age, "how long a Machine must have been gone before what it left is deleted, and how long its Node must not have been Ready")
-	f.DurationVar(&o.period, "orphan-period", o.period, "time between two looks for what has no Machine")
+	f.DurationVar(&o.period, "orphan-period", o.period, "time between two searches for orphans")
 	f.IntVar(&o.maxPerPass, "orphan-max-per-pass", o.maxPerPass, "how many servers, ports, floating IPs and Nodes without a Machine one look may delete")
 }
 

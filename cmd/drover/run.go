@@ -140,7 +140,7 @@ func newCloud(w wiring, o *options, id string, around surroundings) (cloud.Cloud
 	return newOpenStack(w, o, id, around)
 }
 
-// newOpenStack makes the OpenStack cloud, and adds it to the manager.
+// newOpenStack returns the OpenStack cloud, which runs with the manager.
 func newOpenStack(w wiring, o *options, id string, around surroundings) (*openstack.Cloud, error) {
 	mgr := w.controllers
 	openStack, err := openstack.New(openstack.Options{

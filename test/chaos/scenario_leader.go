@@ -40,7 +40,7 @@ type Lists struct {
 	begin func(*sim.Cloud) (end func())
 }
 
-// LeaderFault ends the leader in the middle of a change, and disturbs the lists of servers.
+// LeaderFault describes how the leader ends in the middle of a change, and what is wrong with the lists of servers meanwhile.
 type LeaderFault struct {
 	Ending Ending
 	// Call is the number of the call before which, or after which, the leader ends, counted from the beginning of the change.
@@ -127,7 +127,7 @@ func (h *harness) endListsInTime() {
 	}
 }
 
-// change carries out a change, in whose middle the leader may end, and waits until it is done.
+// change carries out a change and waits until it is done. The leader may end in the middle of it.
 func (h *harness) change(begin func() error, goal string, done func() (bool, error)) error {
 	h.recordDeletion()
 	if f := h.run.Leader; f != nil {

@@ -35,8 +35,8 @@ func (h *harness) oneSet() error {
 	return h.ended(3, 1)
 }
 
-// manyLeave creates a set of eight, scales it down to two, and deletes it. Six Machines leave at once, more than may lose their servers at
-// once although their kubelets report.
+// manyLeave creates a set of eight, scales it down to two, and deletes it. Six Machines leave at once: drover must not take the
+// deletion of so many servers for a loss.
 func (h *harness) manyLeave() error {
 	set, err := h.runningSet(8)
 	if err != nil {

@@ -98,7 +98,7 @@ func TestAChangeOfManyMachinesEndsWhenTheLeaderEnds(t *testing.T) {
 	}
 }
 
-// disturbed carries out a change, in whose middle the leader ends.
+// disturbed carries out a change. The leader ends in the middle of it.
 func (h herd) disturbed(c change, e ending, l lists) {
 	h.Helper()
 	h.grow(c.before)

@@ -23,7 +23,7 @@ func (s *Sandbox) endDrover(n int, end func(*process)) {
 	}
 }
 
-// PauseDrover suspends the nth drover, as a paused virtual machine does.
+// PauseDrover stops the process of the nth drover with SIGSTOP, until [Sandbox.ResumeDrover] lets it go on.
 func (s *Sandbox) PauseDrover(n int) error {
 	return s.replicaProcess(n).cmd.Process.Signal(syscall.SIGSTOP)
 }

@@ -61,16 +61,16 @@ func (c *Collector) read(ctx context.Context) (*board, error) {
 	return b, nil
 }
 
-// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. A nil left means
-// that the lists are not complete, so any Machine may have something left. When read is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so
-// that no confirmation is removed that drover has not read.
+// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. When read
+// is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so that no
+// confirmation is removed that drover has not read.
 func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool, report string, read bool) error {
 	now := b.object.DeepCopy()
 	now.Data = map[string]string{}
 	kept := c.ends.known()
 	maps.DeleteFunc(kept, func(uid types.UID, end verdict.End) bool {
 		_, stored := b.ends[uid]
-		return left != nil && !left[uid] && !stored && !end.Confirmed
+		return !left[uid] && !stored && !end.Confirmed
 	})
 	if some := sorted(kept); len(some) > 0 {
 		// The ends of Machines that have nothing left any more come last.

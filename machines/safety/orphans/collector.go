@@ -132,7 +132,7 @@ func (c *Collector) Start(ctx context.Context) error {
 		if now.Before(round) {
 			c.goOnDraining(ctx)
 		} else {
-			c.ends.seen()
+			c.ends.unsignal()
 			c.pass(ctx)
 			if round = round.Add(c.Period); !round.After(now) {
 				round = now.Add(c.Period)

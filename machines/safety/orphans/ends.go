@@ -69,8 +69,8 @@ func (e *ends) signal() {
 	}
 }
 
-// seen takes the signal back, because a round stores the ends, too.
-func (e *ends) seen() {
+// unsignal takes the signal back: a round stores the ends, too.
+func (e *ends) unsignal() {
 	select {
 	case <-e.observed:
 	default:

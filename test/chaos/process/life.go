@@ -31,8 +31,8 @@ var errDead = errors.New("this process is dead")
 // life is the state of a process that its transports to the cloud and to the cluster share: the process's calls, and whether it is
 // alive.
 type life struct {
-	// crash is the fault point, or nil if there is none. There the process dies; when stale is set, it only loses its lease, and when
-	// stop is set, it ends as after SIGTERM.
+	// crash is the call at which the process dies; nil when it does not die. When stale is set, the process only loses its lease at that
+	// call. When stop is set, it ends there as after SIGTERM.
 	crash *Point
 	stale *StaleLeader
 	stop  func()

@@ -48,7 +48,7 @@ func newSafety() safety {
 	return safety{unhealthy: map[string]bool{}, stopped: map[string]bool{}, orphaned: map[types.UID]bool{}, replaced: map[types.UID]time.Time{}}
 }
 
-// createDefinitions creates what the orphan collector requires: drover's CustomResourceDefinitions.
+// createDefinitions creates drover's CustomResourceDefinitions, which the collector of orphans reads.
 func (w *World) createDefinitions() error {
 	for _, name := range []string{"clusters", "machineclasses", "machinedeployments", "machines", "machinesets"} {
 		crd := &unstructured.Unstructured{}

@@ -8,18 +8,24 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
+// busy makes an empty group with room for twice as many nodes, and pods that need a node each, and waits until the pods run.
+func (d *Demo) busy(ctx context.Context, name string, nodes int) (group, load, error) {
+	g := group{name: name, at: 2 * nodes, labels: both(name)}
+	l := load{name: name, pods: nodes, cpu: onePerNode, on: g.labels}
+	if err := d.make(ctx, g); err != nil {
+		return g, l, err
+	}
+	if err := d.put(ctx, l); err != nil {
+		return g, l, err
+	}
+	return g, l, d.until(ctx, d.runs(l))
+}
+
 // shrinks makes a group of nodes with one pod each, removes the pods, and calls the function trouble once the first server is gone. All
 // nodes must go without a person, and the group must grow again afterwards.
 func (d *Demo) shrinks(ctx context.Context, nodes int, trouble func() error) (string, error) {
-	g := group{name: "shrinking", at: nodes, labels: both("shrink")}
-	if err := d.make(ctx, g); err != nil {
-		return "", err
-	}
-	l := load{name: "shrink", pods: nodes, cpu: onePerNode, on: g.labels}
-	if err := d.put(ctx, l); err != nil {
-		return "", err
-	}
-	if err := d.until(ctx, d.runs(l)); err != nil {
+	g, l, err := d.busy(ctx, "shrinking", nodes)
+	if err != nil {
 		return "", err
 	}
 	l.pods = 0
@@ -57,31 +63,14 @@ func droverKilledInScaleDown(ctx context.Context, d *Demo) (string, error) {
 
 // failedOverInScaleDown kills the leader after the first of eight servers is gone, and lets the other replica take over (F-59).
 func failedOverInScaleDown(ctx context.Context, d *Demo) (string, error) {
-	note, err := d.shrinks(ctx, 8, func() error {
-		d.KillDrover(0)
-		return d.FailOver(1)
-	})
-	if err != nil {
-		return note, err
-	}
-	if err := d.ReviveDrover(ctx, 0); err != nil {
-		return note, err
-	}
-	return note, d.FailOver(0)
+	return d.failsOver(ctx, func(trouble func() error) (string, error) { return d.shrinks(ctx, 8, trouble) })
 }
 
 // serverVanishes deletes the server of one of four busy nodes in the cloud, as a person may. Only that node may go, and its pod runs
 // again.
 func serverVanishes(ctx context.Context, d *Demo) (string, error) {
-	g := group{name: "vanishing", at: 6, labels: both("vanish")}
-	if err := d.make(ctx, g); err != nil {
-		return "", err
-	}
-	l := load{name: "vanish", pods: 4, cpu: onePerNode, on: g.labels}
-	if err := d.put(ctx, l); err != nil {
-		return "", err
-	}
-	if err := d.until(ctx, d.runs(l)); err != nil {
+	g, l, err := d.busy(ctx, "vanishing", 4)
+	if err != nil {
 		return "", err
 	}
 	g.size = l.pods

@@ -155,7 +155,12 @@ func (d *Demo) killBoth(ctx context.Context) error {
 }
 
 func failedOver(ctx context.Context, d *Demo) (string, error) {
-	note, err := d.grows(ctx, 4, 4, func() error {
+	return d.failsOver(ctx, func(trouble func() error) (string, error) { return d.grows(ctx, 4, 4, trouble) })
+}
+
+// failsOver runs a change during which the leader is killed and the other replica takes over. Afterwards the first replica leads again.
+func (d *Demo) failsOver(ctx context.Context, run func(trouble func() error) (string, error)) (string, error) {
+	note, err := run(func() error {
 		d.KillDrover(0)
 		return d.FailOver(1)
 	})

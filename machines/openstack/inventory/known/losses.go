@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// fewLosses is how many Machines may lose their servers at once although their kubelets report.
+// fewLosses is how many Machines may be replaced because their servers are missing while their Nodes are Ready.
 const fewLosses = 3
 
 // Losses is how many Machines of a project have lost their servers: these are gone, or missing from the last complete list.

@@ -36,13 +36,10 @@ const kept = 24 * time.Hour
 // clock of the API server may differ a little.
 const crdMargin = 10 * time.Second
 
-// Left returns the UIDs of the Machines of all resources and Nodes; nil while a project is not completely known.
+// Left returns the UIDs of the Machines of all resources and Nodes that are known.
 func Left(projects []cloud.Project, nodes []Node) map[types.UID]bool {
 	left := map[types.UID]bool{}
 	for i := range projects {
-		if projects[i].Unknown != "" {
-			return nil
-		}
 		for k := range projects[i].Resources {
 			left[projects[i].Resources[k].Machine] = true
 		}
