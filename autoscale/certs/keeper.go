@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,10 +123,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 func (k *Keeper) look(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	authority, err := k.keepOwn(bounded)
-	if err == nil {
-		err = k.keepAutoscalers(bounded, authority)
-	}
+	err := retry.OnError(retry.DefaultRetry, simultaneous, func() error { return k.keepBoth(bounded) })
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -135,6 +133,16 @@ func (k *Keeper) look(ctx context.Context) error {
 	}
 	k.complaint = text
 	return err
+}
+
+// keepBoth brings both Secrets up to date. When it fails because another replica writes one of them, both must be read again,
+// because that replica may have made another authority.
+func (k *Keeper) keepBoth(ctx context.Context) error {
+	authority, err := k.keepOwn(ctx)
+	if err != nil {
+		return err
+	}
+	return k.keepAutoscalers(ctx, authority)
 }
 
 // keepOwn brings drover's own Secret up to date, serves its certificate, and returns the authority.

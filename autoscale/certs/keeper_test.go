@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -299,14 +300,41 @@ func TestConflictsWhenAReplicaWritesTheCertificateSecrets(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a replica returns an error that states the number of conflicts when each of its writes conflicts", func(t *testing.T) {
+	t.Run("a replica does not write back an authority that was replaced between its two writes", func(t *testing.T) {
+		var w *world
+		replaced := false
+		w = newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				if o.GetName() == w.keeper.Autoscaler.Name && !replaced {
+					replaced = true
+					if err := c.Delete(ctx, w.secret(own)); err != nil {
+						t.Error(err)
+					}
+					if err := w.another().look(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+				return c.Create(ctx, o, options...)
+			},
+		}))
+		w.look()
+		if stored := w.secret(own).Data["ca.crt"]; !replaced || !bytes.Equal(stored, w.secret(w.keeper.Autoscaler).Data["ca.crt"]) {
+			t.Errorf("replaced: %v; the autoscaler's Secret has another authority than drover's own", replaced)
+		}
+		if err := w.connects(w.mounted(), w.keeper); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a replica gives up after five writes that conflict, and returns the error with the Secret's name", func(t *testing.T) {
+		writes := 0
 		w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				writes++
 				return apierrors.NewAlreadyExists(corev1.Resource("secrets"), own.Name)
 			},
 		}))
-		if err := w.keeper.look(t.Context()); err == nil || !strings.Contains(err.Error(), "5 times in a row") {
-			t.Errorf("the error is %v", err)
+		if err := w.keeper.look(t.Context()); writes != 5 || err == nil || !strings.Contains(err.Error(), "writing the Secret "+own.String()) {
+			t.Errorf("after %d writes the error is %v", writes, err)
 		}
 	})
 }

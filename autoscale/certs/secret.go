@@ -18,46 +18,40 @@ import (
 // annotation marks a Secret whose content drover has created and may change.
 const annotation = v1alpha1.Prefix + "grpc-certificates"
 
-// attempts is how many times drover tries to write a Secret when other clients write the Secret at the same time.
-const attempts = 5
-
 // keep reads a Secret, calls bring with the Secret's data, and writes the Secret. bring changes the data and returns a text
 // for each change. When bring returns none, keep writes nothing.
 //
-// Errors: the Secret cannot be read or written, or has content that drover has not created. The errors name the Secret.
+// Errors: the Secret cannot be read or written, or has content that drover has not created. The errors name the Secret. An
+// error about a write at the same time by another client is recognised by [simultaneous].
 func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {
-	for range attempts {
-		secret := &corev1.Secret{}
-		err := k.Client.Get(ctx, name, secret)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading the Secret %s: %w", name, err)
-		}
-		missing := err != nil
-		if foreign(secret) {
-			return fmt.Errorf("the Secret %s was not made by drover (the annotation %s is missing): delete the Secret, or name another one with --grpc-secret or --grpc-client-secret", name, annotation)
-		}
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		changes, err := bring(secret.Data)
-		if err != nil {
-			return fmt.Errorf("reading the Secret %s: %w; delete the Secret, so that drover makes new certificates, and then restart the autoscaler", name, err)
-		}
-		if len(changes) == 0 {
-			return nil
-		}
-		err = k.write(ctx, name, secret, missing)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("writing the Secret %s: %w", name, err)
-		}
-		ctrl.LoggerFrom(ctx).Info("Stored new certificates of gRPC", "secret", name.String(), "changes", strings.Join(changes, "; "))
+	secret := &corev1.Secret{}
+	err := k.Client.Get(ctx, name, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Secret %s: %w", name, err)
+	}
+	missing := err != nil
+	if foreign(secret) {
+		return fmt.Errorf("the Secret %s was not made by drover (the annotation %s is missing): delete the Secret, or name another one with --grpc-secret or --grpc-client-secret", name, annotation)
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	changes, err := bring(secret.Data)
+	if err != nil {
+		return fmt.Errorf("reading the Secret %s: %w; delete the Secret, so that drover makes new certificates, and then restart the autoscaler", name, err)
+	}
+	if len(changes) == 0 {
 		return nil
 	}
-	return fmt.Errorf("writing the Secret %s: another client has written it %d times in a row", name, attempts)
+	if err := k.write(ctx, name, secret, missing); err != nil {
+		return fmt.Errorf("writing the Secret %s: %w", name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Stored new certificates of gRPC", "secret", name.String(), "changes", strings.Join(changes, "; "))
+	return nil
 }
+
+// simultaneous reports whether a write failed because another client has written the same Secret since it was read.
+func simultaneous(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // foreign reports whether a Secret holds content that drover has not created. An empty Secret is not foreign: drover may
 // fill it.
