@@ -20,7 +20,7 @@ func machineOf(uid types.UID) *v1alpha1.Machine {
 }
 
 func TestTheLastFailureOfAMachineIsKnownUntilAnAttemptSucceeds(t *testing.T) {
-	b, m, now := NewMachines(), machineOf("u"), time.Unix(1000, 0)
+	b, m, now := &Machine{}, machineOf("u"), time.Unix(1000, 0)
 	if got := b.Last(m, now); got != nil {
 		t.Errorf("Last() before any failure = %v, want nil", got)
 	}
@@ -29,7 +29,7 @@ func TestTheLastFailureOfAMachineIsKnownUntilAnAttemptSucceeds(t *testing.T) {
 	if got := b.Last(m, now); got != failure {
 		t.Errorf("Last() after a failure = %v, want the failure", got)
 	}
-	b.Forget(m.UID)
+	*b = Machine{}
 	if got := b.Last(m, now); got != nil {
 		t.Errorf("Last() after a success = %v, want nil", got)
 	}
@@ -49,7 +49,7 @@ func TestADeletionHasABackOffOfItsOwn(t *testing.T) {
 		return m
 	}
 	t.Run("a failed creation does not delay the deletion (F-62)", func(t *testing.T) {
-		b := NewMachines()
+		b := &Machine{}
 		b.Failed(machineOf("u"), fault.New(fault.Auth, fault.CodeForbidden, "no"), now)
 		if until, last := b.Until(going(), now), b.Last(going(), now); !until.IsZero() || last != nil {
 			t.Errorf("waits until %v because of %v", until, last)
@@ -57,17 +57,17 @@ func TestADeletionHasABackOffOfItsOwn(t *testing.T) {
 	})
 	t.Run("after a restart, the deletion waits and shows its failure from the status (F-62)", func(t *testing.T) {
 		m := shows(going(), v1alpha1.OperationDelete, now)
-		if until, last := NewMachines().Until(m, now), NewMachines().Last(m, now); !until.Equal(now.Add(2*time.Second)) || last == nil || last.Message != "503" {
+		if until, last := new(Machine).Until(m, now), new(Machine).Last(m, now); !until.Equal(now.Add(2*time.Second)) || last == nil || last.Message != "503" {
 			t.Errorf("waits until %v because of %v", until, last)
 		}
 	})
 	t.Run("after a restart, the failure of the creation in the status does not delay the deletion (F-62)", func(t *testing.T) {
-		if until := NewMachines().Until(shows(going(), "Create", now), now); !until.IsZero() {
+		if until := new(Machine).Until(shows(going(), "Create", now), now); !until.IsZero() {
 			t.Errorf("waits until %v", until)
 		}
 	})
 	t.Run("credentials that can be read again end the back-off at once (F-62)", func(t *testing.T) {
-		b := NewMachines()
+		b := &Machine{}
 		if wait := b.Unreadable(going(), fault.New(fault.Auth, fault.CodeCredentialsMissing, "no"), now); wait != 2*time.Second {
 			t.Errorf("the next reading is after %v", wait)
 		}
@@ -77,7 +77,7 @@ func TestADeletionHasABackOffOfItsOwn(t *testing.T) {
 	})
 	t.Run("a failure whose time in the status is in the future delays the Machine by its own wait only (F-68)", func(t *testing.T) {
 		m := shows(machineOf("u"), "Create", now.Add(time.Hour))
-		if until := NewMachines().Until(m, now); !until.Equal(now.Add(2 * time.Second)) {
+		if until := new(Machine).Until(m, now); !until.Equal(now.Add(2 * time.Second)) {
 			t.Errorf("waits until %v", until)
 		}
 	})
@@ -95,7 +95,7 @@ func TestAnAnnotationThatAnswersAFailureEndsTheWait(t *testing.T) {
 		"an annotation of drover does not end the wait after a failure of the cloud (F-102)":                   {fault.Transient, v1alpha1.AnnotationAllowSkew, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, m := NewMachines(), machineOf("u")
+			b, m := &Machine{}, machineOf("u")
 			b.Failed(m, fault.New(tt.class, fault.CodeInvalidSpec, "no"), now)
 			if until := b.Until(m, now); !until.After(now) {
 				t.Fatalf("the Machine waits until %s before the annotation is set, want a time after %s", until, now)
@@ -125,15 +125,12 @@ func TestAMachineWaitsLongerAfterEachOfItsFailures(t *testing.T) {
 		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
 	} {
 		t.Run("a Machine's wait doubles, up to a maximum, with each failure of class "+string(tt.class)+" (MCM-38)", func(t *testing.T) {
-			b, u, now := NewMachines(), machineOf("u"), start
+			b, u, now := &Machine{}, machineOf("u"), start
 			for want := tt.first; ; want = min(2*want, tt.most) {
 				err := fault.New(tt.class, fault.CodeUnknown, "no")
 				got := b.Failed(u, err, now)
 				if got != want || b.Failed(u, err, now.Add(want-1)) != 1 {
 					t.Fatalf("waits %v, want %v", got, want)
-				}
-				if other := b.Failed(machineOf(types.UID(now.String())), err, now); other != tt.first {
-					t.Fatalf("another Machine waits %v, want %v", other, tt.first)
 				}
 				if now = now.Add(want); want == tt.most && now.After(start.Add(time.Hour)) {
 					return
@@ -142,12 +139,12 @@ func TestAMachineWaitsLongerAfterEachOfItsFailures(t *testing.T) {
 		})
 	}
 	t.Run("a Machine's wait starts again at the minimum when the class of its failures changes, and a success ends the wait (MCM-38)", func(t *testing.T) {
-		b, m := NewMachines(), machineOf("u")
+		b, m := &Machine{}, machineOf("u")
 		b.Failed(m, fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
 		if got := b.Failed(m, fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {
 			t.Errorf("waits %v", got)
 		}
-		b.Forget("u")
+		*b = Machine{}
 		if until := b.Until(m, start); !until.IsZero() {
 			t.Errorf("waits until %v", until)
 		}

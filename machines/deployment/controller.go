@@ -92,10 +92,10 @@ func assemble(o Options, c clients) *Reconciler {
 	writer := patch.Writer{Client: c.control, FieldManager: fieldManager}
 	r := &Reconciler{
 		client: c.control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
-		debounce: newDebounce(c.live, o.Clock),
+		debounce: &debounce{live: c.live, clock: o.Clock},
 		writes:   writes{Writer: writer, live: c.live, events: c.events},
 		nodes:    rolledNodes{target: c.target},
-		plans:    newHistory(),
+		plans:    &history{},
 		statuses: &statuses{writer: writer, clock: o.Clock, events: c.events},
 		freezes:  ownership.Freezes{Writer: writer, Events: c.events, Metric: o.Frozen},
 	}
@@ -164,10 +164,10 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	r.plans.forget(deployment)
+	r.plans.plans.Forget(deployment)
 	r.limit.forget(deployment)
-	r.debounce.forget(deployment)
-	r.statuses.throttle.Forget(deployment)
+	r.debounce.seen.Forget(deployment)
+	r.statuses.throttles.Forget(deployment)
 	r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, deployment)
 	_, err = r.nodes.sync(ctx, deployment, rollout.Plan{})
 	return err
@@ -252,7 +252,7 @@ func (r *Reconciler) act(ctx context.Context, d *v1alpha1.MachineDeployment, pla
 // stored.
 func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.Plan) {
 	log := ctrl.LoggerFrom(ctx)
-	news, err := r.plans.record(client.ObjectKeyFromObject(s.Deployment), s, p)
+	news, err := r.plans.record(s, p)
 	if err != nil {
 		log.Error(err, "Failed to record a plan")
 	}

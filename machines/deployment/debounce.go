@@ -3,14 +3,13 @@ package deployment
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -20,9 +19,7 @@ type debounce struct {
 	// live reads from the API server itself, without a cache.
 	live  client.Reader
 	clock clock.PassiveClock
-
-	mu   sync.Mutex
-	seen map[types.NamespacedName]seenSpec
+	seen  memory.Of[seenSpec]
 }
 
 type seenSpec struct {
@@ -30,26 +27,13 @@ type seenSpec struct {
 	at         time.Time
 }
 
-func newDebounce(live client.Reader, now clock.PassiveClock) *debounce {
-	return &debounce{live: live, clock: now, seen: map[types.NamespacedName]seenSpec{}}
-}
-
-// since returns when the given generation of a deployment was first seen. For a new generation it returns now.
-func (b *debounce) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	seen, ok := b.seen[deployment]
-	if !ok || seen.generation != generation {
-		seen = seenSpec{generation: generation, at: now}
-		b.seen[deployment] = seen
+// since returns when the present generation of a deployment was first seen. For a new generation it returns now.
+func (b *debounce) since(d *v1alpha1.MachineDeployment, now time.Time) time.Time {
+	seen, _ := b.seen.Of(d)
+	if seen.generation != d.Generation {
+		*seen = seenSpec{generation: d.Generation, at: now}
 	}
 	return seen.at
-}
-
-func (b *debounce) forget(deployment types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.seen, deployment)
 }
 
 // wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for a changed template waits until the spec
@@ -60,11 +44,11 @@ func (b *debounce) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p ro
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""
 	if changed {
 		now := b.clock.Now()
-		if left := gather - now.Sub(b.since(key, d.Generation, now)); left > 0 {
+		if left := gather - now.Sub(b.since(d, now)); left > 0 {
 			return left, nil
 		}
 	} else {
-		b.forget(key)
+		b.seen.Forget(key)
 	}
 	if !changed && !shrinks(p) {
 		return 0, nil

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -22,8 +22,7 @@ const keptPlans = 100
 
 // history stores the last plans of each deployment in memory. The plans explain what drover did; drover makes no decision from them.
 type history struct {
-	mu    sync.Mutex
-	plans map[types.NamespacedName][]keptPlan
+	plans memory.Of[[]keptPlan]
 }
 
 // keptPlan is a rollout.Record as JSON. It is compressed, because a record contains what was observed of every Machine. steps
@@ -33,11 +32,10 @@ type keptPlan struct {
 	record []byte
 }
 
-func newHistory() *history { return &history{plans: map[types.NamespacedName][]keptPlan{}} }
-
 // record stores a plan unless its steps equal those of the last plan. It reports whether it stored the plan.
-func (h *history) record(deployment types.NamespacedName, s rollout.Snapshot, p rollout.Plan) (bool, error) {
-	if len(p.Steps) == 0 || h.repeats(deployment, p.Steps) {
+func (h *history) record(s rollout.Snapshot, p rollout.Plan) (bool, error) {
+	kept, _ := h.plans.Of(s.Deployment) // only the deployment's reconcile writes
+	if last := len(*kept) - 1; len(p.Steps) == 0 || last >= 0 && slices.Equal((*kept)[last].steps, p.Steps) {
 		return false, nil
 	}
 	record, err := rollout.NewRecord(s, p)
@@ -48,32 +46,17 @@ func (h *history) record(deployment types.NamespacedName, s rollout.Snapshot, p 
 	if err != nil {
 		return true, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := append(h.plans[deployment], keptPlan{steps: p.Steps, record: packed})
-	h.plans[deployment] = all[max(0, len(all)-keptPlans):]
+	h.plans.Do(s.Deployment, func(plans *[]keptPlan) {
+		all := append(*plans, keptPlan{steps: p.Steps, record: packed})
+		*plans = all[max(0, len(all)-keptPlans):]
+	})
 	return true, nil
-}
-
-// repeats reports whether the last stored plan of the deployment had the given steps.
-func (h *history) repeats(deployment types.NamespacedName, steps []rollout.Step) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := h.plans[deployment]
-	return len(all) > 0 && slices.Equal(all[len(all)-1].steps, steps)
-}
-
-func (h *history) forget(deployment types.NamespacedName) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.plans, deployment)
 }
 
 // of returns the plans of a deployment that this process has stored, the oldest first.
 func (h *history) of(deployment types.NamespacedName) ([]rollout.Record, error) {
-	h.mu.Lock()
-	all := slices.Clone(h.plans[deployment])
-	h.mu.Unlock()
+	var all []keptPlan
+	h.plans.Named(deployment, func(plans *[]keptPlan) { all = slices.Clone(*plans) })
 	records := make([]rollout.Record, len(all))
 	for i := range all {
 		if err := unpack(all[i].record, &records[i]); err != nil {
@@ -150,12 +133,12 @@ type count struct {
 
 // counts returns the number of plans of each group, sorted by the group IDs.
 func (h *history) counts() []count {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := make([]count, 0, len(h.plans))
-	for deployment, plans := range h.plans {
-		all = append(all, count{Group: groupPrefix + deployment.String(), Plans: len(plans)})
-	}
+	all := []count{}
+	h.plans.Each(func(deployment types.NamespacedName, plans *[]keptPlan) {
+		if len(*plans) > 0 {
+			all = append(all, count{Group: groupPrefix + deployment.String(), Plans: len(*plans)})
+		}
+	})
 	slices.SortFunc(all, func(a, b count) int { return strings.Compare(a.Group, b.Group) })
 	return all
 }

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
@@ -41,10 +41,10 @@ var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, 
 
 // statuses computes and writes the status of deployments.
 type statuses struct {
-	writer   patch.Writer
-	clock    clock.PassiveClock
-	events   events.EventRecorder
-	throttle ownership.StatusThrottle
+	writer    patch.Writer
+	clock     clock.PassiveClock
+	events    events.EventRecorder
+	throttles memory.Of[ownership.StatusThrottle]
 }
 
 // bounds returns the deployment's bounds and a condition that describes them; the condition is nil when there are no bounds. An Event
@@ -171,7 +171,8 @@ func (s *statuses) writeWhenDue(ctx context.Context, d *v1alpha1.MachineDeployme
 	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
 		return 0, nil
 	}
-	if left := s.throttle.Left(client.ObjectKeyFromObject(d), statusInterval, s.clock.Now()); left > 0 && !urgent(d.Status, st) {
+	throttle, _ := s.throttles.Of(d)
+	if left := throttle.Left(statusInterval, s.clock.Now()); left > 0 && !urgent(d.Status, st) {
 		return left, nil
 	}
 	return 0, s.write(ctx, d, st)

@@ -222,7 +222,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // forget drops the state of a Machine whose deletion drover did not finish itself, because another client removed the
 // Machine's finalizers.
 func (r *Reconciler) forget(machine types.UID) {
-	r.retries.Forget(machine)
+	r.retries.Leave(machine)
 	if r.drains != nil {
 		r.drains.Forget(machine)
 	}

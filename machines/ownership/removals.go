@@ -3,7 +3,6 @@ package ownership
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/memory"
 )
 
 // Removals remembers, for each object, the removals in all versions of the object that a watch has shown, and for a MachineDeployment its
 // last size. When a client that does not know the field for removals, or manages no size, writes the whole object, the object loses its
 // removals and its size. Removals still has what was lost in this way. The zero value is ready for use.
 type Removals struct {
-	mu   sync.Mutex
-	seen map[types.NamespacedName]seenRemovals
+	seen memory.Of[seenRemovals]
 }
 
 // seenRemovals holds the removals of one object, and the last spec.replicas of a MachineDeployment.
@@ -33,63 +32,46 @@ type seenRemovals struct {
 // see records that a watch has shown a version of an object. list are the removals in this version. The handler of the watch calls see for
 // every version, in order.
 func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(o)
-	seen := r.seen[key]
-	if seen.uid != o.GetUID() {
-		seen = seenRemovals{uid: o.GetUID()}
-	}
-	seen.version = o.GetResourceVersion()
-	seen.all = v1alpha1.MergeRemovals(list, seen.all)
-	if d, ok := o.(*v1alpha1.MachineDeployment); ok && d.Spec.Replicas != nil {
-		seen.size = d.Spec.Replicas
-	}
-	if r.seen == nil {
-		r.seen = map[types.NamespacedName]seenRemovals{}
-	}
-	r.seen[key] = seen
+	r.seen.Do(o, func(seen *seenRemovals) {
+		seen.uid, seen.version = o.GetUID(), o.GetResourceVersion()
+		seen.all = v1alpha1.MergeRemovals(list, seen.all)
+		if d, ok := o.(*v1alpha1.MachineDeployment); ok && d.Spec.Replicas != nil {
+			seen.size = d.Spec.Replicas
+		}
+	})
+}
+
+// shown calls f with what the watch has shown of the object; not at all when it has shown nothing.
+func (r *Removals) shown(o client.Object, f func(*seenRemovals)) {
+	r.seen.Named(client.ObjectKeyFromObject(o), func(seen *seenRemovals) {
+		if seen.uid == o.GetUID() {
+			f(seen)
+		}
+	})
 }
 
 // Of returns the removals in all versions of the object that the watch has shown. current is false when o is not the last of these
 // versions. Then o may be older or newer than what the watch has shown, and the object must be reconciled again.
 func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	seen, ok := r.seen[client.ObjectKeyFromObject(o)]
-	if !ok || seen.uid != o.GetUID() {
-		return nil, true
-	}
-	return seen.all, seen.version == o.GetResourceVersion()
+	current = true
+	r.shown(o, func(seen *seenRemovals) { all, current = seen.all, seen.version == o.GetResourceVersion() })
+	return all, current
 }
 
 // Size returns the last spec.replicas of a MachineDeployment that the watch has shown; nil when no version had one.
-func (r *Removals) Size(d *v1alpha1.MachineDeployment) *int32 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if seen := r.seen[client.ObjectKeyFromObject(d)]; seen.uid == d.UID {
-		return seen.size
-	}
-	return nil
+func (r *Removals) Size(d *v1alpha1.MachineDeployment) (size *int32) {
+	r.shown(d, func(seen *seenRemovals) { size = seen.size })
+	return size
 }
 
 // Keep replaces the remembered removals of an object by list. The caller leaves out the entries that have been carried out. Keep does
 // nothing when o is not the last version that the watch showed.
 func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(o)
-	if seen, ok := r.seen[key]; ok && seen.uid == o.GetUID() && seen.version == o.GetResourceVersion() {
-		seen.all = slices.Clone(list)
-		r.seen[key] = seen
-	}
-}
-
-// forget removes everything about the object with that namespace and name.
-func (r *Removals) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.seen, key)
+	r.shown(o, func(seen *seenRemovals) {
+		if seen.version == o.GetResourceVersion() {
+			seen.all = slices.Clone(list)
+		}
+	})
 }
 
 // Remembering returns a handler that records every version of an object in r before it calls next. list returns the removals that a version
@@ -118,6 +100,6 @@ func (h remembering[T]) Update(ctx context.Context, e event.TypedUpdateEvent[T],
 
 // Delete forgets an object that is gone and passes the event on.
 func (h remembering[T]) Delete(ctx context.Context, e event.TypedDeleteEvent[T], q Queue) {
-	h.removals.forget(client.ObjectKeyFromObject(e.Object))
+	h.removals.seen.Forget(client.ObjectKeyFromObject(e.Object))
 	h.TypedEventHandler.Delete(ctx, e, q)
 }

@@ -1,31 +1,20 @@
 package ownership
 
-import (
-	"sync"
-	"time"
+import "time"
 
-	"k8s.io/apimachinery/pkg/types"
-)
-
-// StatusThrottle limits how often the status of an owner is written, so that one write covers several changes when an owner creates or
+// StatusThrottle limits how often the status of one owner is written, so that one write covers several changes when the owner creates or
 // loses Machines one after the other. The zero value is ready for use.
 type StatusThrottle struct {
-	mu      sync.Mutex
-	written map[types.NamespacedName]time.Time
+	written time.Time
 }
 
-// Left returns how long the next write of an owner's status must wait, so that at least the given interval (every) passes between two
+// Left returns how long the next write of the owner's status must wait, so that at least the given interval (every) passes between two
 // writes. When Left returns 0, the caller may write, and Left records now as the time of that write.
-func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if last, ok := t.written[owner]; ok && now.Sub(last) < every {
-		return every - now.Sub(last)
+func (t *StatusThrottle) Left(every time.Duration, now time.Time) time.Duration {
+	if !t.written.IsZero() && now.Sub(t.written) < every {
+		return every - now.Sub(t.written)
 	}
-	if t.written == nil {
-		t.written = map[types.NamespacedName]time.Time{}
-	}
-	t.written[owner] = now
+	t.written = now
 	return 0
 }
 
@@ -38,11 +27,4 @@ func Soonest(a, b time.Duration) time.Duration {
 		return a
 	}
 	return min(a, b)
-}
-
-// Forget removes what is stored about an owner that is gone.
-func (t *StatusThrottle) Forget(owner types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.written, owner)
 }

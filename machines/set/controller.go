@@ -164,8 +164,8 @@ func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
-		r.expected.forget(req.NamespacedName)
-		r.statuses.throttle.Forget(req.NamespacedName)
+		r.expected.sets.Forget(req.NamespacedName)
+		r.statuses.throttles.Forget(req.NamespacedName)
 		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
 		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
 )
 
@@ -27,13 +27,10 @@ type expectations struct {
 	// live reads from the API server itself.
 	live  client.Reader
 	clock clock.PassiveClock
-
-	mu   sync.Mutex
-	sets map[types.NamespacedName]*expected
+	sets  memory.Of[expected]
 }
 
 type expected struct {
-	uid     types.UID
 	created map[string]time.Time
 	deleted map[types.UID]deletion
 	// readLive is true when this process has read the set and its Machines from the API server once. It must do so because an earlier
@@ -51,102 +48,68 @@ type deletion struct {
 }
 
 func newExpectations(live client.Reader, now clock.PassiveClock) *expectations {
-	return &expectations{live: live, clock: now, sets: map[types.NamespacedName]*expected{}}
-}
-
-// entry returns the record of a set. A set that was created later under the same name gets a new record. mu must be held.
-func (x *expectations) entry(set *v1alpha1.MachineSet) *expected {
-	key := client.ObjectKeyFromObject(set)
-	e := x.sets[key]
-	if e == nil || e.uid != set.UID {
-		e = &expected{uid: set.UID, created: map[string]time.Time{}, deleted: map[types.UID]deletion{}}
-		x.sets[key] = e
-	}
-	return e
-}
-
-func (x *expectations) forget(set types.NamespacedName) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.sets, set)
+	return &expectations{live: live, clock: now}
 }
 
 // unconfirmed returns the creates and deletes that the cache does not show yet.
-func (x *expectations) unconfirmed(set *v1alpha1.MachineSet) unconfirmed {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e := x.entry(set)
-	deleted := make(map[types.UID]bool, len(e.deleted))
-	for uid := range e.deleted {
-		deleted[uid] = true
-	}
-	return unconfirmed{created: len(e.created), deleted: deleted}
+func (x *expectations) unconfirmed(set *v1alpha1.MachineSet) (u unconfirmed) {
+	x.sets.Do(set, func(e *expected) {
+		u = unconfirmed{created: len(e.created), deleted: make(map[types.UID]bool, len(e.deleted))}
+		for uid := range e.deleted {
+			u.deleted[uid] = true
+		}
+	})
+	return u
 }
 
 func (x *expectations) create(set *v1alpha1.MachineSet, name string, now time.Time) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.entry(set).created[name] = now
+	x.sets.Do(set, func(e *expected) {
+		if e.created == nil {
+			e.created = map[string]time.Time{}
+		}
+		e.created[name] = now
+	})
 }
 
 func (x *expectations) notCreated(set *v1alpha1.MachineSet, name string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.entry(set).created, name)
+	x.sets.Do(set, func(e *expected) { delete(e.created, name) })
 }
 
 func (x *expectations) delete(set *v1alpha1.MachineSet, m *v1alpha1.Machine, now time.Time) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.entry(set).deleted[m.UID] = deletion{name: m.Name, at: now}
+	x.sets.Do(set, func(e *expected) {
+		if e.deleted == nil {
+			e.deleted = map[types.UID]deletion{}
+		}
+		e.deleted[m.UID] = deletion{name: m.Name, at: now}
+	})
 }
 
 func (x *expectations) notDeleted(set *v1alpha1.MachineSet, uid types.UID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.entry(set).deleted, uid)
+	x.sets.Do(set, func(e *expected) { delete(e.deleted, uid) })
 }
 
 // gone removes the expectations for a Machine that the cache shows as deleted, or that the set released.
 func (x *expectations) gone(set types.NamespacedName, m *v1alpha1.Machine) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if e := x.sets[set]; e != nil {
+	x.sets.Named(set, func(e *expected) {
 		delete(e.created, m.Name)
 		delete(e.deleted, m.UID)
-	}
-}
-
-// hasReadLive reports whether this process has read the set's Machines live.
-func (x *expectations) hasReadLive(set *v1alpha1.MachineSet) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.entry(set).readLive
-}
-
-// recordLiveRead records that this process has read the set's Machines live.
-func (x *expectations) recordLiveRead(set *v1alpha1.MachineSet) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.entry(set).readLive = true
+	})
 }
 
 // stopped records that a reconcile failed before it compared the set with its Machines. It returns since when all reconciles fail.
-func (x *expectations) stopped(set *v1alpha1.MachineSet) time.Time {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e := x.entry(set)
-	if e.stoppedSince.IsZero() {
-		e.stoppedSince = x.clock.Now()
-	}
-	return e.stoppedSince
+func (x *expectations) stopped(set *v1alpha1.MachineSet) (since time.Time) {
+	x.sets.Do(set, func(e *expected) {
+		if e.stoppedSince.IsZero() {
+			e.stoppedSince = x.clock.Now()
+		}
+		since = e.stoppedSince
+	})
+	return since
 }
 
 // notStopped records that a reconcile compared the set with its Machines.
 func (x *expectations) notStopped(set *v1alpha1.MachineSet) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.entry(set).stoppedSince = time.Time{}
+	x.sets.Do(set, func(e *expected) { e.stoppedSince = time.Time{} })
 }
 
 // late holds the creates and deletes that the cache should have shown by now but does not.
@@ -158,9 +121,12 @@ type late struct {
 // prune removes the creates and deletes that the cache shows by now. It returns those that are overdue, and the time until the next one is
 // overdue.
 func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e := x.entry(set)
+	x.sets.Do(set, func(e *expected) { l, wait = e.prune(machines, now) })
+	return l, wait
+}
+
+// prune is [expectations.prune] for one set.
+func (e *expected) prune(machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
 	alive := make(map[types.UID]bool, len(machines))
 	for _, m := range machines {
 		delete(e.created, m.Name)
@@ -240,8 +206,12 @@ var errCacheOld = errors.New("the cache shows an older MachineSet")
 // Before the first such decision it also reads the set's Machines, because the cache may not show yet what an earlier leader created or
 // deleted. It records the differences as expectations, and reports whether there are any.
 func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
-	if err := x.readSpecLive(ctx, set); err != nil || x.hasReadLive(set) {
+	if err := x.readSpecLive(ctx, set); err != nil {
 		return false, err
+	}
+	known := false
+	if x.sets.Do(set, func(e *expected) { known = e.readLive }); known {
+		return false, nil
 	}
 	return x.readMachinesLive(ctx, set, machines)
 }
@@ -288,6 +258,6 @@ func (x *expectations) readMachinesLive(ctx context.Context, set *v1alpha1.Machi
 			news = true
 		}
 	}
-	x.recordLiveRead(set)
+	x.sets.Do(set, func(e *expected) { e.readLive = true })
 	return news, nil
 }

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
@@ -119,9 +119,9 @@ func remedy(acted error) string {
 
 // statuses writes the status of sets.
 type statuses struct {
-	writer   patch.Writer
-	clock    clock.PassiveClock
-	throttle ownership.StatusThrottle
+	writer    patch.Writer
+	clock     clock.PassiveClock
+	throttles memory.Of[ownership.StatusThrottle]
 }
 
 // write applies the status when it differs from what is stored. It leaves the template, the back-offs and the conditions of other
@@ -222,8 +222,8 @@ func (s *statuses) writeWhenDue(ctx context.Context, set *v1alpha1.MachineSet, s
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		every = ownedStatusInterval
 	}
-	left := s.throttle.Left(client.ObjectKeyFromObject(set), every, s.clock.Now())
-	if left > 0 && !urgent(set, st) {
+	throttle, _ := s.throttles.Of(set)
+	if left := throttle.Left(every, s.clock.Now()); left > 0 && !urgent(set, st) {
 		return left, nil
 	}
 	return 0, s.write(ctx, set, st)

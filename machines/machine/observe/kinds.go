@@ -23,12 +23,12 @@ func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 	if o.Kinds == nil || !s.Observed.Deleting {
 		return
 	}
-	why, err := o.Kinds.Withheld(ctx, s.Machine, s.DeletionBegun())
+	why, err := o.Kinds.Withheld(ctx, s.Machine, s.Memory.DeletionBegun)
 	switch {
 	case err != nil:
 		s.Policy.Withheld, s.Policy.WithheldMessage = lifecycle.ReasonKindUnknown, err.Error()
 	case why != "":
 		s.Policy.Withheld, s.Policy.WithheldMessage = lifecycle.ReasonKindBeingDeleted, why
 	}
-	s.AllowDeletion(s.Policy.Withheld == "")
+	s.Memory.DeletionBegun = s.Policy.Withheld == ""
 }

@@ -47,10 +47,8 @@ type Options struct {
 	Timeouts lifecycle.Timeouts
 }
 
-// Backoffs reports whether a Machine may ask the cloud for a server again after a failure.
+// Backoffs reports whether a Machine may ask the cloud for a server again after failures of its group.
 type Backoffs interface {
-	// BackingOff reports whether the Machine waits after a failure of its own.
-	BackingOff(s *scope.Scope) bool
 	// TakeTurn returns whether the group's back-offs let this Machine create a server now. It may make the Machine the group's probe.
 	TakeTurn(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
 }
@@ -143,7 +141,7 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	var unreadable []string
 	policy.Timeouts, unreadable = o.timeoutsOf(s.Machine, s.Group)
 	s.Warnings = append(s.Warnings, unreadable...)
-	policy.BackingOff = o.Backoffs.BackingOff(s)
+	policy.BackingOff = s.Memory.Backoff.Until(s.Machine, s.Now()).After(s.Now())
 	creates := seen.CloudErr == nil && seen.Cloud.Synced && seen.Cloud.Server == nil && !seen.Named && !seen.Deleting
 	if creates && !seen.Initializing && !policy.BackingOff {
 		if policy.Permission, err = o.Backoffs.TakeTurn(ctx, s); err != nil {

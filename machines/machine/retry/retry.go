@@ -21,11 +21,10 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Retries holds the back-offs of Machines and their groups.
+// Retries holds the back-offs of groups. Those of single Machines are in [scope.Memory].
 type Retries struct {
 	client     client.Client
 	fieldOwner client.FieldOwner
-	machines   *backoff.Machines
 	groups     *backoff.Groups
 	writes     *groupWrites
 }
@@ -33,13 +32,7 @@ type Retries struct {
 // New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for a
 // Machine that waits for a back-off of its group, when the Machine may ask the cloud for a server again.
 func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
-	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake), writes: newGroupWrites()}
-}
-
-// BackingOff reports whether the Machine waits after a failure of its own.
-func (r *Retries) BackingOff(s *scope.Scope) bool {
-	now := s.Now()
-	return r.machines.Until(s.Machine, now).After(now)
+	return &Retries{client: c, fieldOwner: fieldOwner, groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
 
 // TakeTurn returns whether the Machine's group lets the Machine ask the cloud for a server now. After a back-off, and while servers keep
@@ -102,12 +95,12 @@ func attempt(s *scope.Scope) backoff.Attempt {
 // drover is not a failure: the cloud driver requeues the Machine when the turn of the call comes. The requeue that Failed
 // plans for this case is only a fallback. It is not a success either: a deletion that waits still shows its last failure.
 func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
-	r.failed(ctx, s, fault.Of(err), r.machines.Failed)
+	r.failed(ctx, s, fault.Of(err), s.Memory.Backoff.Failed)
 }
 
 // Unreadable records that the Machine's facts could not be read, and when to read them again.
 func (r *Retries) Unreadable(ctx context.Context, s *scope.Scope) {
-	r.failed(ctx, s, s.Observed.CloudErr, r.machines.Unreadable)
+	r.failed(ctx, s, s.Observed.CloudErr, s.Memory.Backoff.Unreadable)
 }
 
 // recorder records a failure of a Machine and returns how long the Machine waits.
@@ -117,7 +110,7 @@ func (r *Retries) failed(ctx context.Context, s *scope.Scope, cause *fault.Error
 	if cause.Code == fault.CodeWaitingForTurn {
 		s.WaitsForTurn = true
 		if s.Observed.Deleting {
-			s.Failure = r.machines.Last(s.Machine, s.Now())
+			s.Failure = s.Memory.Backoff.Last(s.Machine, s.Now())
 		}
 		s.Detail = strings.TrimPrefix(s.Detail+"; waiting for other calls of drover to the cloud", "; ")
 		s.RequeueWithin(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
@@ -174,7 +167,7 @@ func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	if !works || s.Observed.Deleting || s.Group.Holder == nil {
 		return
 	}
-	r.machines.Forget(s.Machine.UID)
+	s.Memory.Backoff = backoff.Machine{}
 	if s.Base.Condition(v1alpha1.ConditionServerReady).Status == corev1.ConditionTrue {
 		return
 	}
@@ -210,14 +203,8 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 // Ordered records that the cloud has accepted the create request for a server.
 func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
 
-// Leave allows another Machine to become the group's probe, because the given Machine is being deleted.
+// Leave allows another Machine to become the group's probe, because the given Machine is being deleted or gone.
 func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
-
-// Forget drops all state of a Machine that is gone.
-func (r *Retries) Forget(machine types.UID) {
-	r.machines.Forget(machine)
-	r.groups.Forget(machine)
-}
 
 // Sweep drops the state of groups that are no longer used.
 func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
@@ -270,17 +257,14 @@ func (r *Retries) StillRefused(s *scope.Scope) {
 	default:
 		return
 	}
-	s.Failure = r.machines.Last(s.Machine, s.Now())
+	s.Failure = s.Memory.Backoff.Last(s.Machine, s.Now())
 }
 
 func (r *Retries) awaitRetry(s *scope.Scope) {
 	now := s.Now()
-	s.Failure = r.machines.Last(s.Machine, now)
-	s.RequeueWithin(max(r.machines.Until(s.Machine, now).Sub(now), time.Second))
+	s.Failure = s.Memory.Backoff.Last(s.Machine, now)
+	s.RequeueWithin(max(s.Memory.Backoff.Until(s.Machine, now).Sub(now), time.Second))
 }
-
-// Answered ends the back-off of a Machine that is being deleted, because the cloud has accepted a request.
-func (r *Retries) Answered(s *scope.Scope) { r.machines.Forget(s.Machine.UID) }
 
 // writeGroup writes the group's back-offs and the outcomes of its joins to the status of its deployment or set; see
 // writeHolder. For a Machine without an owner, the Machine's next write stores the back-offs.

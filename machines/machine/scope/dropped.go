@@ -29,16 +29,16 @@ func seenIn(m *v1alpha1.Machine) seen {
 // each field of the status, each condition, and spec.providerID. It can only restore fields that this process has seen. The
 // reconcile continues with the restored Machine.
 func (s *Scope) PutBack(ctx context.Context) error {
-	memory := s.store.memory
 	switch other := s.Machine.Labels[v1alpha1.LabelController] != s.store.Controller; {
 	case v1alpha1.Paused(s.Machine.Annotations):
 		return nil
 	case other && s.Machine.DeletionTimestamp == nil:
-		memory.forgetSeen(s.Machine)
+		s.Memory.seen = seen{}
 		return nil
 	}
-	if !restore(s.Machine, memory.seenOf(s.Machine)) {
-		memory.saw(s.Base)
+	if !restore(s.Machine, s.Memory.seen) {
+		// Base is the object from the cache, so no copy is needed.
+		s.Memory.seen = seenIn(s.Base)
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Restoring fields that another client has dropped from the Machine")
@@ -81,41 +81,17 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// saw remembers a Machine as it is stored. m must be the object from the cache, so that no copy is needed.
-func (mem *memory) saw(m *v1alpha1.Machine) {
-	mem.mu.Lock()
-	defer mem.mu.Unlock()
-	mem.stateOf(m).seen = seenIn(m)
-}
-
-// seenOf returns the last known state of a Machine; the zero value when no state is known.
-func (mem *memory) seenOf(m *v1alpha1.Machine) seen {
-	mem.mu.Lock()
-	defer mem.mu.Unlock()
-	return mem.stateOf(m).seen
-}
-
-// forgetSeen drops the last known state of a Machine that belongs to another controller.
-func (mem *memory) forgetSeen(m *v1alpha1.Machine) {
-	mem.mu.Lock()
-	defer mem.mu.Unlock()
-	mem.stateOf(m).seen = seen{}
-}
-
 // forgetRemoved drops from the memory the fields that a failed write intended to remove. The API server may have carried
 // out that write, and PutBack must not restore these fields then.
-func (mem *memory) forgetRemoved(m *v1alpha1.Machine) {
-	mem.mu.Lock()
-	defer mem.mu.Unlock()
-	e := mem.stateOf(m)
-	e.seen.status = *e.seen.status.DeepCopy()
-	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&e.seen.status).Elem()
+func (mem *Memory) forgetRemoved(m *v1alpha1.Machine) {
+	mem.seen.status = *mem.seen.status.DeepCopy()
+	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&mem.seen.status).Elem()
 	for i := range meant.NumField() {
 		if isEmpty(meant.Field(i)) {
 			was.Field(i).SetZero()
 		}
 	}
 	if m.Spec.ProviderID == nil {
-		e.seen.providerID = ""
+		mem.seen.providerID = ""
 	}
 }

@@ -59,6 +59,8 @@ type Scope struct {
 	LeftBehind, LeftReason string
 	// LeftOnNode names the pods and volumes that are on the Node although its drain is done, with the reasons.
 	LeftOnNode []string
+	// Memory is what this process remembers of the Machine.
+	Memory *Memory
 	// Gone reports whether the Machine no longer exists. In that case it cannot be written.
 	Gone bool
 
@@ -140,34 +142,25 @@ func (s *Scope) ComputeStatus() {
 // WroteNode records a write of the Node, and uses the written Node for the rest of the reconcile.
 func (s *Scope) WroteNode(node *corev1.Node) {
 	s.Observed.Node = node
-	s.store.memory.wroteNode(s.Machine, node, s.Now())
+	s.Memory.node = ownWrite{node.UID, node.ResourceVersion, s.Now()}
 }
 
 // CacheOld reports whether the cache shows the Machine's Node in a state from before this process's last write.
-func (s *Scope) CacheOld(node *corev1.Node) bool {
-	return s.store.memory.cacheOld(s.Machine, node, s.Now())
-}
-
-// DeletionBegun reports whether this process was allowed to begin the Machine's deletion.
-func (s *Scope) DeletionBegun() bool { return s.store.memory.hasBegun(s.Machine) }
+func (s *Scope) CacheOld(node *corev1.Node) bool { return s.Memory.node.newer(node, s.Now()) }
 
 // StartUnsent reports whether this process recorded the start of the server but has not sent the request to the cloud yet.
 func (s *Scope) StartUnsent() bool {
 	record := s.Machine.Status.ServerStart
-	return record != nil && s.store.memory.startUnsent(s.Machine, record.Time.Time)
+	return record != nil && !s.Memory.unsent.IsZero() && s.Memory.unsent.Equal(record.Time.Time)
 }
 
 // SetStartUnsent remembers whether the request for the recorded start must still be sent to the cloud.
 func (s *Scope) SetStartUnsent(unsent bool) {
-	recorded := time.Time{}
+	s.Memory.unsent = time.Time{}
 	if unsent {
-		recorded = s.Machine.Status.ServerStart.Time.Time
+		s.Memory.unsent = s.Machine.Status.ServerStart.Time.Time
 	}
-	s.store.memory.setUnsent(s.Machine, recorded)
 }
-
-// AllowDeletion remembers whether the Machine's deletion may go on.
-func (s *Scope) AllowDeletion(allowed bool) { s.store.memory.allowed(s.Machine, allowed) }
 
 // Forced reports whether the Machine is being deleted by force.
 func (s *Scope) Forced() bool {
@@ -176,12 +169,15 @@ func (s *Scope) Forced() bool {
 
 // ForcedFor returns how long this process has known that the Machine's deletion is forced; 0 when the deletion is not forced.
 func (s *Scope) ForcedFor() time.Duration {
-	if !s.Forced() {
-		s.store.memory.notForced(s.Machine)
-		return 0
-	}
 	now := s.Now()
-	return now.Sub(s.store.memory.forcedSince(s.Machine, now))
+	switch {
+	case !s.Forced():
+		s.Memory.forced = time.Time{}
+		return 0
+	case s.Memory.forced.IsZero():
+		s.Memory.forced = now
+	}
+	return now.Sub(s.Memory.forced)
 }
 
 // RequeueForced requeues a Machine whose deletion is forced, for the time at which the next of its time limits ends.

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/memory"
 )
 
 // RetryCache is the interval after which a reconcile is repeated if its cache was older than this process's last write and no
@@ -31,7 +32,7 @@ type Options struct {
 	Controller string
 	Start      nodes.StartRules
 	// Gone is called with the UID of each Machine that the Store forgets, because the Machine no longer exists or another
-	// Machine has its name. It must not call the Store. Default: nothing is called.
+	// Machine has its name. Default: nothing is called.
 	Gone func(types.UID)
 	// NotReady counts the Nodes that stopped being Ready. Default: that of [NewNotReady], unregistered.
 	NotReady prometheus.Counter
@@ -45,11 +46,11 @@ func NewNotReady() prometheus.Counter {
 	})
 }
 
-// Store opens a [Scope] for each reconcile, and remembers this process's writes of each Machine. A new process starts without
+// Store opens a [Scope] for each reconcile, and holds the [Memory] of each Machine. A new process starts without
 // that memory, which costs at most one more write.
 type Store struct {
 	Options
-	memory *memory
+	memory memory.Of[Memory]
 }
 
 // NewStore returns an empty Store.
@@ -60,18 +61,27 @@ func NewStore(o Options) *Store {
 	if o.NotReady == nil {
 		o.NotReady = NewNotReady()
 	}
-	return &Store{Options: o, memory: newMemory(o.Gone)}
+	return &Store{Options: o}
 }
 
 // Open returns the scope of a reconcile. cached is the object from the cache and is not changed. Open returns nil when the
 // cache is older than this process's last write of the Machine: a write based on that cache would be refused, or would repeat
 // the last write.
 func (s *Store) Open(cached *v1alpha1.Machine) *Scope {
-	if s.memory.cacheOld(cached, nil, s.Clock.Now()) {
+	remembered, before := s.memory.Of(cached)
+	s.gone(before)
+	if remembered.cacheOld(cached, s.Clock.Now()) {
 		return nil
 	}
-	return &Scope{Machine: cached.DeepCopy(), Base: cached, store: s}
+	return &Scope{Machine: cached.DeepCopy(), Base: cached, Memory: remembered, store: s}
 }
 
-// Forget drops the state of a Machine that is gone.
-func (s *Store) Forget(machine types.NamespacedName) { s.memory.forget(machine) }
+// Forget drops the memory of a Machine that is gone.
+func (s *Store) Forget(machine types.NamespacedName) { s.gone(s.memory.Forget(machine)) }
+
+// gone calls Gone, unless machine is empty.
+func (s *Store) gone(machine types.UID) {
+	if machine != "" {
+		s.Gone(machine)
+	}
+}

@@ -78,8 +78,8 @@ func (s *Scope) FinishUnread(ctx context.Context, why string) error {
 // writeDue writes the changes of the reconcile, unless they may still wait.
 func (s *Scope) writeDue(ctx context.Context) error {
 	if !s.Urgent && !status.Urgent(s.store.Provider, s.Base, s.Machine) && !equality.Semantic.DeepEqual(s.Base, s.Machine) {
-		if left := s.store.memory.mayWait(s.Machine, s.Now()); left > 0 {
-			s.RequeueWithin(left)
+		if late := s.Memory.late(s.Machine, s.Now()); late < 0 {
+			s.RequeueWithin(-late)
 			return nil
 		}
 	}
@@ -90,17 +90,16 @@ func (s *Scope) writeDue(ctx context.Context) error {
 // does nothing when the Machine has not changed. If another client has written the Machine since the version in the cache,
 // write returns a Conflict, and another reconcile follows.
 func (s *Scope) write(ctx context.Context, before Ahead) error {
-	memory := s.store.memory
 	if equality.Semantic.DeepEqual(s.Base, s.Machine) {
-		memory.nothingWaits(s.Machine)
+		s.Memory.unwritten = time.Time{}
 		return nil
 	}
 	nodeFailed := s.nodeFailed()
 	changedError := !equality.Semantic.DeepEqual(s.Base.Status.ErrorMessage, s.Machine.Status.ErrorMessage)
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
 	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
-		memory.forgetRemoved(s.Machine)
-		late := memory.late(s.Machine, s.Now())
+		s.Memory.forgetRemoved(s.Machine)
+		late := s.Memory.late(s.Machine, s.Now())
 		if apierrors.IsConflict(err) {
 			// Another client has just written the Machine. That is normal unless it lasts.
 			late -= conflictsAreNormal
@@ -113,7 +112,7 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 		return fmt.Errorf("patching Machine %s: %w", s.Machine.Name, err)
 	}
 	s.Base = s.Machine.DeepCopy()
-	memory.wroteMachine(s.Base, s.Now())
+	s.Memory.wroteMachine(s.Base, s.Now())
 	ctrl.LoggerFrom(ctx).V(1).Info("Machine written", "before", before)
 	for _, w := range s.warnings {
 		s.Warn(w.reason, w.message)

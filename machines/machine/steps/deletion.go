@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
@@ -67,7 +68,7 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 	if err := s.Instance.DeleteServer(ctx); err != nil {
 		return d.refusedInDeletion(ctx, s, err)
 	}
-	d.Retries.Answered(s)
+	s.Memory.Backoff = backoff.Machine{} // the cloud has accepted a request
 	s.RequeueWithin(scope.PollCloud)
 	s.Progress.CloudRefused = s.Policy.ForceOver
 	return s.Policy.ForceOver, nil
@@ -101,7 +102,7 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 		_, err = d.refusedInDeletion(ctx, s, err)
 		return true, err
 	}
-	d.Retries.Answered(s)
+	s.Memory.Backoff = backoff.Machine{} // the cloud has accepted a request
 	if len(released.Left) > 0 {
 		s.LeftBehind, s.LeftReason = strings.Join(released.Left, "; "), lifecycle.ReasonLeftAlone
 	}
@@ -211,7 +212,7 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 		return false, err
 	}
 	s.Gone = true
-	d.Retries.Forget(s.Machine.UID)
+	d.Retries.Leave(s.Machine.UID)
 	d.Drains.Forget(s.Machine.UID)
 	return false, nil
 }
