@@ -312,7 +312,7 @@ func listIn(t *testing.T, file, name string) []string {
 	return texts
 }
 
-func TestTheAPIPageListsEveryFieldOfTheCRDs(t *testing.T) {
+func TestTheAPIPageListsTheFieldsOfTheCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestTheAPIPageListsEveryFieldOfTheCRDs(t *testing.T) {
 	if !bytes.Equal(page, again) {
 		t.Error("docs/api.md is not as crdgen leaves it: run make generate")
 	}
-	for _, want := range []string{"| `spec.replicas` | number |", "| `cloudProviderSpec.flavor` | open |", "| `nodeTemplate.capacity` | map of number or text |", "| `labels` | map of text |"} {
+	for _, want := range []string{"| `spec.replicas` | number |", "| `status.backoffs` | list of object |", "| `nodeTemplate.capacity` | map of number or text |", "| `spec.removals[].uid` | text |"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page does not hold %q", want)
 		}

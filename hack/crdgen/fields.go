@@ -19,14 +19,15 @@ const (
 // kindOrder is the order of the kinds on the page. Other kinds follow these.
 var kindOrder = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass", "Cluster"}
 
-// closed are the names of fields whose inner fields the page does not list: they have a section of their own on the page, or
-// their type is Kubernetes' own.
+// closed are the names of fields whose inner fields the page does not list: another page describes them, or their type is Kubernetes'
+// own.
 var closed = []string{
 	"addresses", "conditions", "configSource", "credentialsSecretRef", "machineClass", "managedFields", "metadata", "nodeRef",
 	"ownerReferences", "providerConfig", "providerSpec", "providerStatus", "secretRef", "selector", "taints", "template",
 }
 
-// Fields writes a table of every field of the CRDs into the page, between its two marker lines.
+// Fields writes tables of the CRDs' fields into the page, between its two marker lines. kubectl explain shows the fields that the page
+// leaves out: the inner fields of a status, and fields that an earlier table has with the same meaning.
 func Fields(page []byte, crds [][]byte) ([]byte, error) {
 	before, rest, found := strings.Cut(string(page), fieldsBegin)
 	_, after, ended := strings.Cut(rest, fieldsEnd)
@@ -45,14 +46,11 @@ func Fields(page []byte, crds [][]byte) ([]byte, error) {
 		kinds[fmt.Sprint(names["kind"])] = schema
 	}
 	var out strings.Builder
+	said := map[string]bool{}
 	for _, kind := range slices.SortedFunc(maps.Keys(kinds), byKindOrder) {
-		section(&out, kind, kinds[kind], closed)
-	}
-	if metadata, ok := dig(kinds["Machine"], "properties", "spec", "properties", "metadata"); ok {
-		section(&out, "Embedded metadata", metadata, closed)
-	}
-	if document, ok := dig(kinds["Machine"], "properties", "spec", "properties", "providerSpec", "properties", "value"); ok {
-		section(&out, "The provider document", document, nil)
+		fmt.Fprintf(&out, "### %s\n\n%s\n\n| field | type | meaning |\n|---|---|---|\n", kind, meaning("", kinds[kind]))
+		rows(&out, "", kinds[kind], said)
+		out.WriteString("\n")
 	}
 	return []byte(before + fieldsBegin + "\n\n" + out.String() + fieldsEnd + after), nil
 }
@@ -67,14 +65,8 @@ func byKindOrder(a, b string) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
-func section(out *strings.Builder, title string, schema object, closed []string) {
-	fmt.Fprintf(out, "### %s\n\n%s\n\n| field | type | meaning |\n|---|---|---|\n", title, meaning(schema))
-	rows(out, "", schema, closed)
-	out.WriteString("\n")
-}
-
-// rows writes a line for each field, and an outer field before its inner fields.
-func rows(out *strings.Builder, path string, schema object, closed []string) {
+// rows writes a line for each field that is not yet in said, and an outer field before its inner fields.
+func rows(out *strings.Builder, path string, schema object, said map[string]bool) {
 	properties, _ := schema["properties"].(object)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		field, ok := properties[name].(object)
@@ -82,15 +74,17 @@ func rows(out *strings.Builder, path string, schema object, closed []string) {
 		if !ok || top && slices.Contains([]string{"apiVersion", "kind"}, name) || top && name == "metadata" && properties["kind"] != nil {
 			continue
 		}
-		if !top || name != "spec" && name != "status" {
-			fmt.Fprintf(out, "| `%s` | %s | %s |\n", path+name, typeOf(field), meaning(field))
+		row := fmt.Sprintf("| `%s` | %s | %s |\n", path+name, typeOf(field), meaning(name, field))
+		if group := top && (name == "spec" || name == "status"); !group && !said[row] {
+			out.WriteString(row)
+			said[row] = true
 		}
-		if slices.Contains(closed, name) {
+		if path == "status." || slices.Contains(closed, name) {
 			continue
 		}
-		rows(out, path+name+".", field, closed)
+		rows(out, path+name+".", field, said)
 		if items, ok := field["items"].(object); ok {
-			rows(out, path+name+"[].", items, closed)
+			rows(out, path+name+"[].", items, said)
 		}
 	}
 }
@@ -131,8 +125,15 @@ func typeOf(schema object) string {
 	return fmt.Sprint(schema["type"])
 }
 
-// meaning returns the description of a schema on one line.
-func meaning(schema object) string {
+// meaning returns the description of a schema on one line, without the field's own name at its beginning and an "is" after it.
+func meaning(name string, schema object) string {
 	text, _ := schema["description"].(string)
-	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))
+	words := strings.Fields(text)
+	if len(words) > 2 && strings.EqualFold(words[0], name) {
+		words = words[1:]
+		if words[0] == "is" || words[0] == "are" {
+			words = words[1:]
+		}
+	}
+	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(words, " "))
 }

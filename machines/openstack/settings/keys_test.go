@@ -36,23 +36,24 @@ func TestTheTableOfSettingsInOpenstackMd(t *testing.T) {
 
 // tables returns the tables of settings. Keys about which they say the same are one row.
 func tables() string {
-	var b strings.Builder
-	b.WriteString("\n| key | other names | in `auth` | field | what drover does |\n|---|---|---|---|---|\n")
+	var auth, other, b strings.Builder
+	auth.WriteString("\n| key of `auth` | field | what drover does |\n|---|---|---|\n")
+	other.WriteString("\n| other key | field | what drover does |\n|---|---|---|\n")
 	for i := 0; i < len(Keys); i++ {
 		k, names := Keys[i], []string{Keys[i].Name}
 		for k.Effect != Carried && i+1 < len(Keys) && Keys[i+1].Says == k.Says {
 			i++
 			names = append(names, Keys[i].Name)
 		}
-		in := ""
+		table := &other
 		if k.ways != "" {
-			in = "yes"
+			table = &auth
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(names...), code(k.Aliases...), in, code(k.Field), effect(k.Effect)+k.Says)
+		fmt.Fprintf(table, "| %s | %s | %s |\n", code(names...)+also(k.Aliases), code(k.Field), effect(k.Effect)+k.Says)
 	}
-	b.WriteString("\n| setting of one service | other names | what drover does |\n|---|---|---|\n")
+	b.WriteString(auth.String() + other.String() + "\n| setting of one service | what drover does |\n|---|---|\n")
 	for _, s := range Suffixes {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", code("…_"+s.Name), code(s.Aliases...), effect(s.Effect)+s.Says)
+		fmt.Fprintf(&b, "| %s | %s |\n", code("…_"+s.Name)+also(s.Aliases), effect(s.Effect)+s.Says)
 	}
 	b.WriteString("\n| variable | what drover takes from it |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(Selectors)) {
@@ -63,6 +64,14 @@ func tables() string {
 }
 
 func effect(e Effect) string { return map[Effect]string{Named: "named: ", Refused: "refused: "}[e] }
+
+// also returns other names of a key, in parentheses.
+func also(aliases []string) string {
+	if len(aliases) == 0 {
+		return ""
+	}
+	return " (" + code(aliases...) + ")"
+}
 
 func code(names ...string) string {
 	var all []string
