@@ -6,7 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -22,8 +22,7 @@ type certificate struct {
 	certFile, keyFile string
 	clock             clock.Clock
 
-	mu      sync.Mutex
-	current *tls.Certificate
+	current atomic.Pointer[tls.Certificate]
 	// read holds the contents of the certificate file and of the key file as they were last read.
 	read [2][]byte
 }
@@ -38,15 +37,12 @@ func newCertificate(certFile, keyFile string, c clock.Clock) (*certificate, erro
 }
 
 // get returns the certificate that was read last.
-func (c *certificate) get() *tls.Certificate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current
-}
+func (c *certificate) get() *tls.Certificate { return c.current.Load() }
 
 // reread reads the files and reports whether the certificate has changed. After an error the last certificate stays in use. An
 // error also occurs while only one of the two files has been replaced, because certificate and key do not match then. When
-// reread is called again and the files have not changed, it does not repeat an error about their content.
+// reread is called again and the files have not changed, it does not repeat an error about their content. It is not safe for concurrent
+// use.
 func (c *certificate) reread() (bool, error) {
 	var content [2][]byte
 	for n, name := range []string{c.certFile, c.keyFile} {
@@ -55,8 +51,6 @@ func (c *certificate) reread() (bool, error) {
 			return false, err
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if bytes.Equal(content[0], c.read[0]) && bytes.Equal(content[1], c.read[1]) {
 		return false, nil
 	}
@@ -65,7 +59,7 @@ func (c *certificate) reread() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	c.current = &pair
+	c.current.Store(&pair)
 	return true, nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -37,9 +37,8 @@ type lease struct {
 	// standby reports that drover waits for machine-controller's lease. It is nil when drover does not take that lease.
 	standby *handover.Standby
 
-	mu sync.Mutex
-	// renewed is when the last successful renewal was sent. It is zero while this process does not hold the lease.
-	renewed time.Time
+	// renewed is when the last successful renewal was sent. It is nil while this process does not hold the lease.
+	renewed atomic.Pointer[time.Time]
 }
 
 // newLease returns the lock of the leader election. With the flag for machine-controller's lease, the lock also holds that
@@ -78,7 +77,7 @@ func (l *lease) waiting() *handover.Standby {
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
-		l.drop()
+		l.renewed.Store(nil)
 	}
 	return record, raw, err
 }
@@ -92,7 +91,7 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 // Update takes, renews or releases the lease.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.Identity() {
-		l.drop()
+		l.renewed.Store(nil)
 	}
 	sent := l.clock.Now()
 	return l.note(record, sent, l.Interface.Update(ctx, record))
@@ -101,17 +100,9 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 // note records a renewal. A failed renewal leaves the time of the last renewal unchanged.
 func (l *lease) note(record resourcelock.LeaderElectionRecord, sent time.Time, err error) error {
 	if err == nil && record.HolderIdentity == l.Identity() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.renewed = sent
+		l.renewed.Store(&sent)
 	}
 	return err
-}
-
-func (l *lease) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.renewed = time.Time{}
 }
 
 // Fresh reports whether the lease was renewed so recently that a call that begins now ends before another replica may take the
@@ -121,8 +112,6 @@ func (l *lease) Fresh(now time.Time) bool {
 	if l == nil {
 		return true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	age := max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0)))
-	return !l.renewed.IsZero() && age <= leaseFresh
+	renewed := l.renewed.Load()
+	return renewed != nil && max(now.Sub(*renewed), now.Round(0).Sub(renewed.Round(0))) <= leaseFresh
 }

@@ -30,12 +30,11 @@ type Collector struct {
 // NeedLeaderElection returns true, because only the leader deletes tokens.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start calls Collect at intervals until ctx ends. It also removes expired tokens and user data from memory.
+// Start calls Collect at intervals until ctx ends. It also removes user data from memory.
 func (c *Collector) Start(ctx context.Context) error {
 	ticker := c.Clock.NewTicker(collectEvery)
 	defer ticker.Stop()
 	for {
-		c.Source.Tokens.sweep()
 		texts.Clear()
 		if n, err := c.Source.Collect(ctx); ctx.Err() == nil && (err != nil || n > 0) {
 			ctrl.LoggerFrom(ctx).Info("Deleted leftover bootstrap tokens", "deleted", n, "error", err)
@@ -63,7 +62,7 @@ func (s *Source) Collect(ctx context.Context) (int, error) {
 		left, err := s.leftOver(ctx, token)
 		if err == nil && left {
 			err = client.IgnoreNotFound(s.Tokens.Client.Delete(ctx, token, client.Preconditions{UID: &token.UID}))
-			s.Tokens.forget(types.UID(token.Labels[v1alpha1.LabelTokenMachine]))
+			s.Tokens.known.Remove(types.UID(token.Labels[v1alpha1.LabelTokenMachine]))
 			deleted++
 		}
 		if err != nil {

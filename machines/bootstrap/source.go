@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -70,8 +70,8 @@ type Source struct {
 	options Options
 	Tokens  *Tokens
 
-	mu      sync.Mutex
-	facts   clusterFacts
+	// facts are those that were read last; nil means that none were.
+	facts   atomic.Pointer[clusterFacts]
 	reading singleflight.Group
 }
 
@@ -96,9 +96,7 @@ func New(o Options) *Source {
 	if o.ProviderIDs == nil {
 		o.ProviderIDs = noProviderIDs{}
 	}
-	return &Source{options: o, Tokens: &Tokens{
-		Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader(), Clock: o.Clock, Rand: o.Rand,
-	}}
+	return &Source{options: o, Tokens: NewTokens(o.Target.GetClient(), o.Target.GetAPIReader(), o.Clock, o.Rand)}
 }
 
 // Check reports whether user data can be created for the Machine; a *[Problem] describes why not. It creates nothing.
@@ -194,22 +192,17 @@ func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[strin
 // cluster returns the facts that are the same for all Machines. It reads them at most every five minutes, once for all concurrent
 // callers.
 func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
-	s.mu.Lock()
-	facts := s.facts
-	s.mu.Unlock()
-	if !facts.read.IsZero() && s.options.Clock.Now().Sub(facts.read) < factsLife {
-		return facts, nil
+	if facts := s.facts.Load(); facts != nil && s.options.Clock.Now().Sub(facts.read) < factsLife {
+		return *facts, nil
 	}
 	read, err, _ := s.reading.Do("", func() (any, error) {
 		facts, err := s.readCluster(ctx)
 		if err == nil && facts.missing == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.facts = facts
+			s.facts.Store(&facts)
 		}
 		return facts, err
 	})
-	facts, _ = read.(clusterFacts)
+	facts, _ := read.(clusterFacts)
 	return facts, err
 }
 

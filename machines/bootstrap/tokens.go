@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,13 +28,22 @@ type Tokens struct {
 	// Rand is a cryptographic source.
 	Rand io.Reader
 
-	mu sync.Mutex
-	// known holds the tokens that this process has created or read. While a Machine with a token in known waits to join, its reconciles make
-	// no call for the token, and the token's deletion needs only one call.
-	known map[types.UID]knownToken
-	// began is when this process stored its first token. Machines that were created before may have a token that another process
+	// known holds the tokens that this process has created or read, by the UIDs of their Machines, until they expire. While a Machine with a
+	// token in known waits to join, its reconciles make no call for the token, and the token's deletion needs only one call.
+	known *cache.LRUExpireCache
+	// began returns when this process stored its first token. Machines that were created before may have a token that another process
 	// created.
-	began time.Time
+	began func() time.Time
+}
+
+// mostKnown is the number of tokens that are remembered. When there are more, the one that was used longest ago is read again at its next
+// use.
+const mostKnown = 10_000
+
+// NewTokens returns Tokens that know no token. reader must not be a cache; random is a cryptographic source.
+func NewTokens(c client.Client, reader client.Reader, now clock.PassiveClock, random io.Reader) *Tokens {
+	return &Tokens{Client: c, Reader: reader, Clock: now, Rand: random,
+		known: cache.NewLRUExpireCacheWithClock(mostKnown, now), began: sync.OnceValue(now.Now)}
 }
 
 // knownToken holds a token, the name of its Secret, and when the token expires.
@@ -92,12 +101,7 @@ func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (To
 
 // older reports whether the Machine was created before this process stored its first token.
 func (t *Tokens) older(m *v1alpha1.Machine) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.began.IsZero() {
-		t.began = t.Clock.Now()
-	}
-	return m.CreationTimestamp.Time.Before(t.began)
+	return m.CreationTimestamp.Time.Before(t.began())
 }
 
 // create creates the Secret of a drawn token, under the first ID that no other Machine's token has.
@@ -150,12 +154,12 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
 	if apierrors.IsConflict(err) {
 		// Another Secret may have this name now. The next call searches for the Secret of the Machine's token.
-		t.forget(m.UID)
+		t.known.Remove(m.UID)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting bootstrap token %s: %w", known.name, err)
 	}
-	t.forget(m.UID)
+	t.known.Remove(m.UID)
 	return nil
 }
 
@@ -201,31 +205,14 @@ func (t *Tokens) prolong(ctx context.Context, s *corev1.Secret) error {
 }
 
 func (t *Tokens) recall(uid types.UID) (knownToken, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known, ok := t.known[uid]
-	return known, ok
+	known, ok := t.known.Get(uid)
+	if !ok {
+		return knownToken{}, false
+	}
+	return known.(knownToken), true
 }
 
 func (t *Tokens) remember(s *corev1.Secret) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil {
-		t.known = map[types.UID]knownToken{}
-	}
-	t.known[types.UID(s.Labels[v1alpha1.LabelTokenMachine])] = knownToken{tokenOf(s), s.Name, s.UID, expiryOf(s)}
-}
-
-// sweep removes expired tokens from memory, because another client may have deleted them.
-func (t *Tokens) sweep() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.Clock.Now()
-	maps.DeleteFunc(t.known, func(_ types.UID, known knownToken) bool { return !now.Before(known.expiry) })
-}
-
-func (t *Tokens) forget(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.known, uid)
+	expiry := expiryOf(s)
+	t.known.Add(types.UID(s.Labels[v1alpha1.LabelTokenMachine]), knownToken{tokenOf(s), s.Name, s.UID, expiry}, expiry.Sub(t.Clock.Now()))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -25,7 +23,7 @@ func TestAMachinesBootstrapTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)
 	c := fake.NewClientBuilder().Build()
-	fresh := func() *Tokens { return &Tokens{Client: c, Reader: c, Clock: clock, Rand: rand.Reader} }
+	fresh := func() *Tokens { return NewTokens(c, c, clock, rand.Reader) }
 	tokens := fresh()
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	secrets := func() []corev1.Secret {
@@ -140,7 +138,7 @@ func TestABootstrapTokenCostsFewAPICalls(t *testing.T) {
 	calls := map[string]int{}
 	process := func() *Tokens {
 		c := counted(store, calls)
-		return &Tokens{Client: c, Reader: c, Clock: clock, Rand: rand.Reader}
+		return NewTokens(c, c, clock, rand.Reader)
 	}
 	costs := func(t *testing.T, want map[string]int) {
 		t.Helper()
@@ -202,7 +200,7 @@ func TestABootstrapTokenCostsFewAPICalls(t *testing.T) {
 
 func TestTheBootstrapTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
-	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
+	tokens := NewTokens(c, c, clocktesting.NewFakePassiveClock(time.Now()), rand.Reader)
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	other := secretFor(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", UID: "v"}},
 		Token{ID: idOf("u", 0), Secret: "theirs"}, time.Now().Add(TokenLife))
@@ -216,7 +214,7 @@ func TestTheBootstrapTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) 
 	if err != nil || own.ID != idOf("u", 1) || own.Secret == "theirs" {
 		t.Errorf("token %v, error %v; want the second ID", own, err)
 	}
-	successor := &Tokens{Client: c, Reader: c, Clock: tokens.Clock, Rand: rand.Reader}
+	successor := NewTokens(c, c, tokens.Clock, rand.Reader)
 	if err := successor.Delete(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +235,7 @@ func TestABootstrapTokenIsDeletedAlthoughItsFirstDeletionEndsInAConflict(t *test
 				return c.Delete(ctx, o, opts...)
 			},
 		})
-		tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
+		tokens := NewTokens(c, c, clocktesting.NewFakePassiveClock(time.Now()), rand.Reader)
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 		if _, err := tokens.Ensure(t.Context(), m); err != nil {
 			t.Fatal(err)
@@ -251,23 +249,6 @@ func TestABootstrapTokenIsDeletedAlthoughItsFirstDeletionEndsInAConflict(t *test
 		var left corev1.SecretList
 		if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 0 {
 			t.Errorf("left %v, error %v", left.Items, err)
-		}
-	})
-}
-
-func TestBootstrapTokensThatOtherClientsDeletedDoNotStayInDroversMemory(t *testing.T) {
-	t.Run("drover removes each expired token from its memory, because it does not notice when another client deletes a token (F-12)", func(t *testing.T) {
-		clock := clocktesting.NewFakePassiveClock(time.Now())
-		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}
-		for n := range 10_000 {
-			tokens.known[types.UID(fmt.Sprint(n))] = knownToken{expiry: clock.Now().Add(TokenLife)}
-		}
-		clock.SetTime(clock.Now().Add(TokenLife / 2))
-		tokens.known["young"] = knownToken{expiry: clock.Now().Add(TokenLife)}
-		clock.SetTime(clock.Now().Add(TokenLife / 2))
-		tokens.sweep()
-		if len(tokens.known) != 1 {
-			t.Errorf("%d tokens are known, want the young one", len(tokens.known))
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -67,13 +67,14 @@ type Reconciler struct {
 	Options
 	network  *networkReader
 	recorder events.EventRecorder
-	warned   warned
+	// warned has the UID of each Machine about which drover has recorded an Event within warnEvery.
+	warned *cache.LRUExpireCache
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, recorder: o.Control.GetEventRecorder(name), warned: warned{last: map[types.UID]time.Time{}},
+		Options: o, recorder: o.Control.GetEventRecorder(name), warned: cache.NewLRUExpireCacheWithClock(mostWarned, o.Clock),
 		network: &networkReader{Network: o.Network, target: o.Target.GetAPIReader(), control: o.Control.GetClient(), clock: o.Clock},
 	}
 }
@@ -107,7 +108,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := c.Watch(requests); err != nil {
 		return fmt.Errorf("watching certificate requests: %w", err)
 	}
-	return mgr.Add(manager.RunnableFunc(r.sweep))
+	return nil
 }
 
 // Reconcile decides one certificate request, and writes the decision into it.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,13 +45,16 @@ type networkReader struct {
 	// target reads the cluster of the Nodes, from the API server itself. control reads the Cluster objects from the cluster with the Machines.
 	target, control client.Reader
 	clock           clock.PassiveClock
+	// last is what was read last; nil means nothing.
+	last atomic.Pointer[lastRead]
+}
 
-	mu    sync.Mutex
-	known Reserved
+// lastRead holds what was read from the cluster, and when.
+type lastRead struct {
+	Reserved
 	// served is true when the API server has ServiceCIDR objects.
 	served bool
-	// read is when known was read; zero means never.
-	read time.Time
+	at     time.Time
 }
 
 // reserved returns what no serving certificate of a node may contain. Without ServiceCIDR objects (before Kubernetes 1.33), it uses the
@@ -76,10 +79,8 @@ func (n *networkReader) reserved(ctx context.Context, namespace string) (Reserve
 
 // current returns the reserved values for the whole cluster, and whether the API server has ServiceCIDR objects.
 func (n *networkReader) current(ctx context.Context) (Reserved, bool, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.read.IsZero() && n.clock.Since(n.read) < networkLife {
-		return n.known, n.served, nil
+	if last := n.last.Load(); last != nil && n.clock.Since(last.at) < networkLife {
+		return last.Reserved, last.served, nil
 	}
 	out := Reserved{Ranges: slices.Clone(n.ServiceCIDRs), Domain: n.ServiceDomain}
 	served, err := n.serviceCIDRs(ctx, &out)
@@ -89,7 +90,7 @@ func (n *networkReader) current(ctx context.Context) (Reserved, bool, error) {
 	if err := n.apiServer(ctx, &out); err != nil {
 		return out, false, err
 	}
-	n.known, n.served, n.read = out, served, n.clock.Now()
+	n.last.Store(&lastRead{out, served, n.clock.Now()})
 	return out, served, nil
 }
 

@@ -133,7 +133,7 @@ func TestAnEventNamesTheAddressForWhichANodeGetsNoCertificate(t *testing.T) {
 		for _, tt := range []struct {
 			age  time.Duration
 			want int
-		}{{time.Second, 0}, {shownAge - time.Second, 0}, {shownAge, 1}, {shownAge + warnEvery - time.Second, 1}, {shownAge + warnEvery, 2}} {
+		}{{time.Second, 0}, {shownAge - time.Second, 0}, {shownAge, 1}, {shownAge + warnEvery - time.Second, 1}, {shownAge + warnEvery + 1, 2}} {
 			c.clock.SetTime(time.Unix(1700000000, 0).Add(tt.age))
 			if got := c.try(toServe("own", "own", "own", "10.0.0.6", "192.0.2.7")); got != nothing {
 				t.Fatalf("got %q, want no decision", got)

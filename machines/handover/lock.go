@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +49,10 @@ type LockOptions struct {
 // another replica: until neither of the two leases has changed for the longer of their durations. The other lease is always written before
 // drover's own, so a process that leads holds both. When drover stops, it does not release the other lease but leaves it to expire, so that
 // another replica of drover can take over before machine-controller does.
+//
+// An elector makes its calls one after the other, so a Lock has no lock of its own.
 type Lock struct {
 	LockOptions
-
-	mu sync.Mutex
 	// ownMissing is true when the last read found no lease of drover, otherMissing when it found no lease of machine-controller. A missing
 	// lease is created instead of updated.
 	ownMissing, otherMissing bool
@@ -84,13 +83,11 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, nil, fmt.Errorf("reading machine-controller's lease %s: %w", l.Other.Describe(), err)
 	}
-	l.mu.Lock()
 	l.ownMissing, l.otherMissing = ownErr != nil, err != nil
 	l.other = resourcelock.LeaderElectionRecord{}
 	if err == nil {
 		l.other = *other
 	}
-	l.mu.Unlock()
 	if err == nil && other.HolderIdentity != "" && other.HolderIdentity != l.Holder {
 		l.Seen(other)
 		shown := *other
@@ -125,10 +122,8 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	if err := l.takeOther(ctx, record); err != nil {
 		return err
 	}
-	l.mu.Lock()
 	missing := l.ownMissing
 	l.ownMissing = false
-	l.mu.Unlock()
 	if missing {
 		return l.Own.Create(ctx, record)
 	}
@@ -137,9 +132,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 
 // takeOther writes machine-controller's lease, on condition that this lease has not changed since it was last read or written.
 func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRecord) error {
-	l.mu.Lock()
 	before, missing := l.other, l.otherMissing
-	l.mu.Unlock()
 	record := resourcelock.LeaderElectionRecord{
 		HolderIdentity: l.Holder, LeaseDurationSeconds: own.LeaseDurationSeconds, AcquireTime: before.AcquireTime, RenewTime: own.RenewTime,
 		LeaderTransitions: before.LeaderTransitions,
@@ -157,8 +150,6 @@ func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRec
 	if err := write(ctx, record); err != nil {
 		return fmt.Errorf("acquiring lease %s, so that machine-controller stays idle: %w", l.Other.Describe(), err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.other, l.otherMissing = record, false
 	return nil
 }

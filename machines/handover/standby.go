@@ -2,7 +2,6 @@ package handover
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,7 +27,6 @@ type Standby struct {
 	log             logr.Logger
 	metric          prometheus.Gauge
 
-	mu     sync.Mutex
 	events events.EventRecorder
 	// holder is the identity of the other program that holds the lease; empty means that there is none. renewed is the lease's renew
 	// time when drover first read it.
@@ -53,17 +51,13 @@ func NewStandby(namespace, name string, log logr.Logger, registry prometheus.Reg
 	return s, nil
 }
 
-// RecordTo sets the recorder of the Event about the lease.
+// RecordTo sets the recorder of the Event about the lease. It must be called before an elector uses the lease.
 func (s *Standby) RecordTo(recorder events.EventRecorder) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.events = recorder
 }
 
 // Seen is called after each read of machine-controller's lease: with its record while another program holds it, else with nil.
 func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if other == nil {
 		if s.holder != "" {
 			s.log.Info("No other program holds machine-controller's lease any more", "lease", s.namespace+"/"+s.name, "was", s.holder)

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -118,7 +118,7 @@ func differs(a, b *corev1.Node) bool {
 // for another Machine of their group.
 func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	add := func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) }
-	r.wake.set(add)
+	r.wake.add.Store(&add)
 	go func() {
 		for {
 			select {
@@ -134,20 +134,11 @@ func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateL
 
 // waker adds Machines to the work queue once the controller has started.
 type waker struct {
-	mu  sync.Mutex
-	add func(types.NamespacedName)
-}
-
-func (w *waker) set(add func(types.NamespacedName)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.add = add
+	add atomic.Pointer[func(types.NamespacedName)]
 }
 
 func (w *waker) wake(key types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.add != nil {
-		w.add(key)
+	if add := w.add.Load(); add != nil {
+		(*add)(key)
 	}
 }

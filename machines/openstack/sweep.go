@@ -70,7 +70,6 @@ func (c *connections) drop(u uses, before time.Time) (dropped []*connection) {
 	defer c.mu.Unlock()
 	inUse, unused := map[*inventory.Project]bool{}, []*connection{}
 	for _, conn := range c.byCredentials {
-		conn.catalog.Sweep()
 		if u.connections[conn] || !conn.isUnused(before) {
 			inUse[conn.attached()] = true
 		} else {

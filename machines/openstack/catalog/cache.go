@@ -1,12 +1,11 @@
 package catalog
 
 import (
-	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -19,23 +18,26 @@ const (
 	negativeTTL = 30 * time.Second
 )
 
+// mostCached is the number of answers that are cached. When there are more, the one that was used longest ago is dropped.
+const mostCached = 10_000
+
 // cache holds answers of the cloud, including that a resource does not exist. It makes only one request at a time for each key.
 type cache struct {
-	clock  clock.Clock
-	flight singleflight.Group
-
-	mu      sync.Mutex
-	entries map[string]cached
+	clock   clock.Clock
+	flight  singleflight.Group
+	entries *utilcache.LRUExpireCache
 }
 
 type cached struct {
 	value any
 	err   error
-	// asked is when the request for this answer was sent. until is when the answer expires.
-	asked, until time.Time
+	// asked is when the request for this answer was sent.
+	asked time.Time
 }
 
-func newCache(c clock.Clock) *cache { return &cache{clock: c, entries: map[string]cached{}} }
+func newCache(c clock.Clock) *cache {
+	return &cache{clock: c, entries: utilcache.NewLRUExpireCacheWithClock(mostCached, c)}
+}
 
 // lookup returns the cached answer, or calls ask. It caches that a resource exists, does not exist or is ambiguous, but not a
 // failed request.
@@ -58,14 +60,11 @@ func lookup[T any](c *cache, key string, ask func() (T, error)) (T, error) {
 }
 
 func (c *cache) fresh(key string) (cached, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[key]
-	if ok && !c.clock.Now().Before(e.until) {
-		delete(c.entries, key)
+	e, ok := c.entries.Get(key)
+	if !ok {
 		return cached{}, false
 	}
-	return e, ok
+	return e.(cached), true
 }
 
 // keep stores an answer until its time to live has passed.
@@ -77,36 +76,20 @@ func (c *cache) keep(key string, e cached) {
 			return
 		}
 	}
-	e.until = c.clock.Now().Add(ttl)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.entries[key] = e
+	c.entries.Add(key, e, ttl)
 }
 
 // dropOlder removes the answer for a key if its request was sent before the given time. It returns false when a newer answer
 // stays in the cache, and true when the next lookup makes a request.
 func (c *cache) dropOlder(key string, than time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[key]
-	if ok && !e.asked.Before(than) {
+	if e, ok := c.fresh(key); ok && !e.asked.Before(than) {
 		return false
 	}
-	delete(c.entries, key)
+	c.entries.Remove(key)
 	return true
-}
-
-// sweep removes expired answers.
-func (c *cache) sweep() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.clock.Now()
-	maps.DeleteFunc(c.entries, func(_ string, e cached) bool { return !now.Before(e.until) })
 }
 
 // drop removes all answers whose key begins with the name of a kind, so that the next lookup of each makes a request.
 func (c *cache) drop(kind string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.entries, func(key string, _ cached) bool { return strings.HasPrefix(key, kind) })
+	c.entries.RemoveAll(func(key any) bool { return strings.HasPrefix(key.(string), kind) })
 }

@@ -86,9 +86,6 @@ func (c *Catalog) Forget(code fault.Code) {
 	}
 }
 
-// Sweep removes expired answers from the cache.
-func (c *Catalog) Sweep() { c.cache.sweep() }
-
 func (c *Catalog) resolveFlavor(ctx context.Context, s *spec.Spec, p *Plan) (err error) {
 	p.Flavor, err = c.flavor(ctx, s.Flavor)
 	return err

@@ -333,7 +333,7 @@ func TestASecurityGroupThatIsRenamed(t *testing.T) {
 		}
 	})
 	t.Run("is not found under its old name after ten minutes, and is under its ID (report 75)", func(t *testing.T) {
-		b.clock.Step(positiveTTL)
+		b.clock.Step(positiveTTL + 1)
 		if _, err := named("workers"); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeSecurityGroupNotFound {
 			t.Errorf("got %v", err)
 		}
@@ -343,7 +343,7 @@ func TestASecurityGroupThatIsRenamed(t *testing.T) {
 	})
 	t.Run("is found under its old name when it gets that again (report 75)", func(t *testing.T) {
 		r.renamed.Store(false)
-		b.clock.Step(negativeTTL)
+		b.clock.Step(negativeTTL + 1)
 		if got, err := named("workers"); err != nil || got != group {
 			t.Errorf("got %s, %v", got, err)
 		}
