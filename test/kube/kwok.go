@@ -7,6 +7,11 @@ package kube
 // kwok runs pods only on nodes that it manages, and it manages nodes only when there is a stage for
 // nodes. Therefore there is a node stage that matches no node. With that stage, and with leases
 // disabled, kwok writes no Node and no Lease; the simulated kubelet maintains both.
+//
+// The stages take the part of the kubelet's pod_workers.go and status/status_manager.go. They leave out images, probes, restarts,
+// init containers that fail, pods that are not Ready, exit codes of Jobs, grace periods, hooks, and volumes that do not unmount. Only the
+// Node's annotation counts: pods start and end also while the kubelet fails, or its server is shut down or cut off. A pod with a finalizer
+// stays until the finalizer goes.
 const kwokConfiguration = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:

@@ -1,6 +1,7 @@
 // Package openstack is a simulated OpenStack cloud: Keystone, Nova, Neutron, Glance, as much of Cinder as boot volumes
 // need, and the metadata service that a booting server reads. It answers as a real cloud does, so that the same tests
-// can be run against a real one; README.md lists the tested behaviours and the known differences.
+// can be run against a real one; the package contract has the behaviours, and README.md the known
+// differences.
 //
 // There are two ways to call the cloud. [Cloud.Start] listens on loopback. [Cloud.RoundTripper] answers in the caller's own
 // goroutine and waits only on the injected clock, which testing/synctest requires.
