@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
-
-	"github.com/drover-project/drover/autoscale/bounded"
 )
 
 const (
@@ -26,11 +24,11 @@ const (
 // counts them in the order in which they were accepted. Their handshakes may begin in another order.
 type handshakes struct {
 	credentials.TransportCredentials
-	pending, established *bounded.Connections
+	pending, established *Connections
 }
 
 func newHandshakes(c credentials.TransportCredentials) *handshakes {
-	return &handshakes{c, bounded.New(mostHandshakes), bounded.New(mostConnections)}
+	return &handshakes{c, NewConnections(mostHandshakes), NewConnections(mostConnections)}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
@@ -53,7 +51,7 @@ func (h *handshakes) listener(l net.Listener) net.Listener { return accepted{l, 
 
 type accepted struct {
 	net.Listener
-	pending *bounded.Connections
+	pending *Connections
 }
 
 // Accept implements net.Listener.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/drover-project/drover/autoscale/bounded"
+	"github.com/drover-project/drover/autoscale"
 )
 
 // Limits of each HTTP server. controller-runtime's own servers take 1 MiB of headers from any number of clients for 32 s.
@@ -100,6 +100,6 @@ func addServer(mgr manager.Manager, flag, address string, s *http.Server) error 
 		return fmt.Errorf("%s %s: %w", flag, address, err)
 	}
 	return mgr.Add(&manager.Server{
-		Name: flag, Server: s, Listener: bounded.New(httpConnections).Listener(open), ShutdownTimeout: ptr.To(httpRequest),
+		Name: flag, Server: s, Listener: autoscale.NewConnections(httpConnections).Listener(open), ShutdownTimeout: ptr.To(httpRequest),
 	})
 }

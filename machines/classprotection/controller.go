@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/ownership"
 )
 
 const (
@@ -36,7 +36,7 @@ type Options struct {
 
 // Reconciler adds the finalizer to classes in use, and removes it from all other classes.
 type Reconciler struct {
-	writer patch.Writer
+	writer ownership.Writer
 	client client.Client
 	cache  cache.Cache
 	users  users
@@ -46,7 +46,7 @@ type Reconciler struct {
 func New(o Options) *Reconciler {
 	c := o.Control.GetClient()
 	return &Reconciler{
-		writer: patch.Writer{Client: c, FieldManager: fieldManager}, client: c, cache: o.Control.GetCache(),
+		writer: ownership.Writer{Client: c, FieldManager: fieldManager}, client: c, cache: o.Control.GetCache(),
 		users: users{allowed: o.AllowedNamespaces},
 	}
 }
@@ -120,7 +120,7 @@ func (r *Reconciler) finalize(ctx context.Context, class *v1alpha1.MachineClass,
 	if hold {
 		next = append(next, v1alpha1.FinalizerInUse)
 	}
-	metadata := patch.Metadata(class)
+	metadata := ownership.Metadata(class)
 	metadata["finalizers"] = next
 	if err := r.writer.Merge(ctx, class.DeepCopy(), map[string]any{"metadata": metadata}); err != nil {
 		return fmt.Errorf("writing the finalizer %s: %w", v1alpha1.FinalizerInUse, err)

@@ -24,7 +24,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -89,7 +88,7 @@ type clients struct {
 }
 
 func assemble(o Options, c clients) *Reconciler {
-	writer := patch.Writer{Client: c.control, FieldManager: fieldManager}
+	writer := ownership.Writer{Client: c.control, FieldManager: fieldManager}
 	r := &Reconciler{
 		client: c.control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
 		debounce: &debounce{live: c.live, clock: o.Clock},

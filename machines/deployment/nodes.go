@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -170,7 +170,7 @@ func hasTaint(node *corev1.Node) bool {
 
 // patch writes the given fields of a Node.
 func (r rolledNodes) patch(ctx context.Context, node *corev1.Node, fields map[string]any) error {
-	err := patch.Writer{Client: r.target, FieldManager: fieldManager}.Merge(ctx, node.DeepCopy(), fields)
+	err := ownership.Writer{Client: r.target, FieldManager: fieldManager}.Merge(ctx, node.DeepCopy(), fields)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the rollout's taint and annotations of node %s: %w", node.Name, err)
 	}

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -45,7 +45,7 @@ func TestAChangeOfOneNumberOfTheStatus(t *testing.T) {
 				},
 			}).Build()
 			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-			s := &statuses{writer: patch.Writer{Client: c, FieldManager: "test"}, clock: clock, events: events.NewFakeRecorder(10)}
+			s := &statuses{writer: ownership.Writer{Client: c, FieldManager: "test"}, clock: clock, events: events.NewFakeRecorder(10)}
 			change := func() {
 				now := *d.Status.DeepCopy()
 				number := reflect.ValueOf(&now).Elem().FieldByName(field)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -32,7 +31,7 @@ type sets struct {
 	rolled *ownership.Removals
 }
 
-func newSets(w patch.Writer, live client.Reader, rolled *ownership.Removals) *sets {
+func newSets(w ownership.Writer, live client.Reader, rolled *ownership.Removals) *sets {
 	s := &sets{client: w.Client, rolled: rolled}
 	s.refs = ownership.RefManager[*v1alpha1.MachineSet]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineDeploymentKind, Objects: v1alpha1.MachineSetKind, List: s.controlledBy,

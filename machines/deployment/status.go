@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -41,7 +40,7 @@ var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, 
 
 // statuses computes and writes the status of deployments.
 type statuses struct {
-	writer    patch.Writer
+	writer    ownership.Writer
 	clock     clock.PassiveClock
 	events    events.EventRecorder
 	throttles memory.Of[ownership.StatusThrottle]

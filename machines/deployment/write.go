@@ -16,13 +16,12 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
 // writes carries out plans.
 type writes struct {
-	patch.Writer
+	ownership.Writer
 	// live reads from the API server itself, without a cache.
 	live   client.Reader
 	events events.EventRecorder
@@ -67,7 +66,7 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 	if c.MinReadySeconds != c.Set.Spec.MinReadySeconds {
 		spec["minReadySeconds"] = c.MinReadySeconds
 	}
-	metadata := patch.Metadata(c.Set)
+	metadata := ownership.Metadata(c.Set)
 	if annotations := changedAnnotations(c); len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
@@ -168,7 +167,7 @@ func (w writes) compare(ctx context.Context, d *v1alpha1.MachineDeployment, stor
 // ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that have been
 // carried out. It also restores fields that a write of another client has removed, because that client does not know them.
 func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
-	metadata := patch.Metadata(d)
+	metadata := ownership.Metadata(d)
 	fields := map[string]any{"metadata": metadata}
 	if p.Revision != "" {
 		metadata["annotations"] = map[string]any{v1alpha1.AnnotationRevision: p.Revision}
@@ -196,7 +195,7 @@ func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p ro
 // again.
 func (w writes) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	err := w.Merge(ctx, d, map[string]any{
-		"metadata": patch.Metadata(d),
+		"metadata": ownership.Metadata(d),
 		"spec":     map[string]any{"replicas": p.Replicas},
 	})
 	if err != nil {

@@ -26,7 +26,6 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 )
 
 // name is the name of the controller, which is also its field manager and the reporter of its Events.
@@ -60,7 +59,7 @@ type Options struct {
 type Reconciler struct {
 	options Options
 	events  events.EventRecorder
-	writer  patch.Writer
+	writer  ownership.Writer
 	metrics *metrics
 
 	// Only one round runs at a time, and only that round uses the fields below.
@@ -77,7 +76,7 @@ func New(o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	writer := patch.Writer{Client: o.Control.GetClient(), FieldManager: name}
+	writer := ownership.Writer{Client: o.Control.GetClient(), FieldManager: name}
 	return &Reconciler{options: o, events: o.Control.GetEventRecorder(name), writer: writer, metrics: m}, nil
 }
 

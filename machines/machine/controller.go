@@ -24,7 +24,6 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/observe"
-	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/steps"
 	"github.com/drover-project/drover/machines/safety/reach"
@@ -114,7 +113,7 @@ type Reconciler struct {
 	workers  int
 	store    *scope.Store
 	observer *observe.Observer
-	retries  *retry.Retries
+	retries  *steps.Retries
 	actions  map[lifecycle.Step]action
 	drains   *drain.Pool
 	wake     waker
@@ -167,7 +166,7 @@ func newObserving(o Options) *Reconciler {
 		control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, reach: o.Reach, workers: o.Workers,
 		conflicts: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict),
 	}
-	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
+	r.retries = steps.NewRetries(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
 		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: o.start(), Gone: r.forget,

@@ -35,8 +35,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/machine"
-	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/observe"
+	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
@@ -222,7 +222,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	scheme, decoder := allKinds()
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(clienttesting.NewObjectTracker(scheme, decoder)).WithObjects(m, bare, pool, ofPool).
 		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
-	for _, i := range indexes.All(newFakeCloud()) {
+	for _, i := range scope.Indexes(newFakeCloud()) {
 		builder.WithIndex(i.Object, i.Field, i.Keys)
 	}
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })

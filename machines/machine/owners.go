@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/scope"
 )
 
 // inherited are the annotations of a deployment or set that also apply to its Machines while the Machines wait for something.
@@ -59,7 +59,7 @@ func (r *Reconciler) machinesOfDeployment(ctx context.Context, d *v1alpha1.Machi
 // machinesOfSet returns the Machines of the set that wait for something.
 func (r *Reconciler) machinesOfSet(ctx context.Context, set *v1alpha1.MachineSet) []reconcile.Request {
 	var list v1alpha1.MachineList
-	err := r.control.GetClient().List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{indexes.MachineSet: string(set.UID)})
+	err := r.control.GetClient().List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{scope.IndexMachineSet: string(set.UID)})
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a MachineSet failed", "machineSet", klog.KObj(set))
 		return nil

@@ -28,7 +28,7 @@ import (
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine"
-	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
@@ -67,7 +67,7 @@ func newPool(t *testing.T) *pool {
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
 	p.options = machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock}
 	p.machine = machine.New(p.options)
-	for _, i := range indexes.All(p.cloud) {
+	for _, i := range scope.Indexes(p.cloud) {
 		must(t, mgr.GetFieldIndexer().IndexField(t.Context(), i.Object, i.Field, i.Keys))
 	}
 	must(t, errors.Join(

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/ownership"
 )
 
@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 
 // index adds the field indexes to the caches.
 func (r *Reconciler) index(ctx context.Context) error {
-	for _, i := range indexes.All(r.cloud) {
+	for _, i := range scope.Indexes(r.cloud) {
 		indexer := r.control.GetFieldIndexer()
 		if _, ours := i.Object.(*v1alpha1.Machine); !ours {
 			indexer = r.target.GetFieldIndexer()
@@ -80,8 +80,8 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 		found[types.NamespacedName{Namespace: namespace, Name: name}] = true
 	}
 	for _, fields := range []client.MatchingFields{
-		{indexes.MachineServer: string(r.cloud.ServerID(node.Spec.ProviderID))},
-		{indexes.MachineName: node.Name},
+		{scope.IndexMachineServer: string(r.cloud.ServerID(node.Spec.ProviderID))},
+		{scope.IndexMachineName: node.Name},
 	} {
 		var list v1alpha1.MachineList
 		if err := r.control.GetClient().List(ctx, &list, fields); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // Tagged returns this cluster's resources in each known project. While drover may not know all projects yet, the result also has
@@ -43,7 +43,7 @@ func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 
 // IsServerGone reports whether the server is proven not to exist in the recorded project or, without a record, in all known projects.
 func (c *Cloud) IsServerGone(ctx context.Context, providerID, place string) (bool, error) {
-	id := providerid.Server(providerID)
+	id := provider.ServerIDOf(providerID)
 	if id == "" {
 		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is not the provider ID of an OpenStack server", providerID)
 	}

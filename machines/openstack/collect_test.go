@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -194,7 +194,7 @@ func TestIsServerGone(t *testing.T) {
 	t.Run("returns true, after one GET, for a server that does not exist (MCM-86)", func(t *testing.T) {
 		b.pass(2 * inventory.FullPeriod)
 		b.sim.ForgetCalls()
-		if is, err := gone(providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String(), ""); !is || err != nil {
+		if is, err := gone(provider.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String(), ""); !is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 		if n := b.calls("GET /servers/{id}"); n != 1 {
@@ -202,7 +202,7 @@ func TestIsServerGone(t *testing.T) {
 		}
 	})
 	t.Run("asks only in the recorded project, and returns an error when drover has no credentials for it (MCM-86)", func(t *testing.T) {
-		absent := providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()
+		absent := provider.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()
 		m := newMachine(t, "recorded", seedFields())
 		m.Status.ProviderStatus = s.Record.MergeInto(nil)
 		if is, err := gone(absent, b.cloud.Remembered(m).Place); !is || err != nil {

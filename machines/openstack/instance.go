@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
@@ -145,17 +145,17 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	case made:
 		i.warnings = append(i.warnings, fmt.Sprintf("spec.providerID: %.100q names another Machine and no server; drover replaces it by that of this Machine's server", named))
 	default:
-		_, err := providerid.Parse(named)
+		_, err := provider.ParseID(named)
 		i.badProviderID = fault.New(fault.Invalid, fault.CodeInvalidSpec, "reading spec.providerID: %v", err)
 	}
 	switch allowed := m.Annotations[v1alpha1.AnnotationAdopt]; {
 	case allowed == "":
 	case !i.trusted:
 		i.warnings = append(i.warnings, "annotation "+v1alpha1.AnnotationAdopt+": has no effect, because the admission policies that guard it are not in force")
-	case providerid.Server(allowed) == "":
+	case provider.ServerIDOf(allowed) == "":
 		i.warnings = append(i.warnings, fmt.Sprintf("annotation %s: %.64q is not the ID of a server", v1alpha1.AnnotationAdopt, allowed))
 	default:
-		i.machine.Adopts = providerid.Server(allowed)
+		i.machine.Adopts = provider.ServerIDOf(allowed)
 	}
 }
 
@@ -290,5 +290,5 @@ func (i *instance) providerID(serverID string) string {
 	if id, _ := i.connection.session.Known(); id != nil && i.cloud.options.ProviderIDRegion {
 		region = id.Region
 	}
-	return providerid.ID{Region: region, Server: serverID}.String()
+	return provider.ID{Region: region, Server: serverID}.String()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // DeleteServer asks Nova to delete every server of the Machine. It repeats the request for a server only after a back-off (30 s,
@@ -120,7 +120,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	if i.machine.FloatingIPID == "" {
 		return nil, nil
 	}
-	if !providerid.IsUUID(i.machine.FloatingIPID) {
+	if !provider.IsUUID(i.machine.FloatingIPID) {
 		return []string{fmt.Sprintf("annotation %s: %.64q is not the ID of a floating IP", v1alpha1.FinalizerFloatingIP, i.machine.FloatingIPID)}, nil
 	}
 	ip, err := i.namedIP(ctx)

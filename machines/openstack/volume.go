@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 	"github.com/drover-project/drover/machines/openstack/provider"
-	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
 // volume is a volume as Cinder returns it.
@@ -43,7 +42,7 @@ func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (ou
 			out.left = append(out.left, fmt.Sprintf("volume %.64q was not looked up, because the cloud's catalog has no volume service: Nova deletes it with its server", id))
 			continue
 		}
-		if !providerid.IsUUID(id) {
+		if !provider.IsUUID(id) {
 			out.left = append(out.left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
 			continue
 		}

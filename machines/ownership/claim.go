@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-project/drover/machines/patch"
 )
 
 // NoController is what [ControllerOf] returns for objects without a controller.
@@ -29,7 +27,7 @@ func ControllerOf(o client.Object) []string {
 // RefManager adds and removes the controller references of objects of type T, as the ControllerRefManager of Kubernetes' own controllers
 // does.
 type RefManager[T client.Object] struct {
-	Writer patch.Writer
+	Writer Writer
 	// Live reads from the API server itself, without a cache.
 	Live client.Reader
 	// Owners is the kind of the owners, and Objects the kind of the objects that they own.
@@ -148,7 +146,7 @@ func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, 
 
 // write stores the owner references of an object, and returns the object as the API server has stored it.
 func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerReference) (T, error) {
-	metadata := patch.Metadata(object)
+	metadata := Metadata(object)
 	metadata["ownerReferences"] = refs
 	written := object.DeepCopyObject().(T)
 	if err := m.Writer.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {
@@ -159,7 +157,7 @@ func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerR
 
 // EnsureFinalizer adds a finalizer to the owner, so that the owner exists until the objects that it owns are deleted. machine-controller
 // uses the same finalizer.
-func EnsureFinalizer(ctx context.Context, w patch.Writer, owner client.Object) error {
+func EnsureFinalizer(ctx context.Context, w Writer, owner client.Object) error {
 	finalizers := owner.GetFinalizers()
 	if slices.Contains(finalizers, metav1.FinalizerDeleteDependents) {
 		return nil

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/patch"
 )
 
 // claims holds a MachineSet, and a RefManager whose fake API server has Machines.
@@ -35,7 +34,7 @@ func newClaims(t *testing.T, machines ...client.Object) *claims {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(machines, set)...).WithIndex(&v1alpha1.Machine{}, "controller", ControllerOf).Build()
 	k := &claims{set: set.DeepCopy()}
 	k.RefManager = RefManager[*v1alpha1.Machine]{
-		Writer: patch.Writer{Client: c, FieldManager: "tester"}, Live: c, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind,
+		Writer: Writer{Client: c, FieldManager: "tester"}, Live: c, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind,
 		MadeFor: v1alpha1.IsMachineNameOf,
 		Released: func(owner types.NamespacedName, m *v1alpha1.Machine) {
 			k.released = append(k.released, owner.Name+" "+m.Name)

@@ -10,13 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/patch"
 )
 
 // Freezes shows which MachineSets and MachineDeployments are frozen: with a label, an Event for each change of the label, and a metric. A
 // frozen set makes no Machine, because there are already far more than its size allows. A deployment is frozen while one of its sets is.
 type Freezes struct {
-	Writer patch.Writer
+	Writer Writer
 	Events events.EventRecorder
 	// Metric is the metric of frozen objects (see [NewFrozenMetric]). nil means that there is none.
 	Metric *prometheus.GaugeVec

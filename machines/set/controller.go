@@ -27,7 +27,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 	"github.com/drover-project/drover/machines/safety/reach"
 )
@@ -94,7 +93,7 @@ func New(o Options) *Reconciler {
 
 func assemble(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
 	o.SafetyUp, o.SafetyDown, o.FreezePeriod = cmp.Or(o.SafetyUp, 2), cmp.Or(o.SafetyDown, 1), cmp.Or(o.FreezePeriod, time.Minute)
-	writer := patch.Writer{Client: c, FieldManager: FieldManager}
+	writer := ownership.Writer{Client: c, FieldManager: FieldManager}
 	expected := newExpectations(live, o.Clock)
 	lease := leaseCheck{o.Lease, o.Clock}
 	ms := &machines{client: c, clock: o.Clock, events: recorder, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 )
 
 const (
@@ -39,7 +38,7 @@ type machines struct {
 }
 
 // keepRefs sets the field refs, through which drover writes the Machines' owner references to their set.
-func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
+func (ms *machines) keepRefs(w ownership.Writer, live client.Reader) {
 	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,
 		MadeFor: v1alpha1.IsMachineNameOf, Released: ms.expected.gone,

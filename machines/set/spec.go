@@ -12,13 +12,12 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
 // specs writes the spec fields of sets that the controller owns.
 type specs struct {
-	writer   patch.Writer
+	writer   ownership.Writer
 	clock    clock.PassiveClock
 	events   events.EventRecorder
 	machines *machines
@@ -44,7 +43,7 @@ func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSe
 	})
 	s.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d, which must not be negative; it is set to %d, the number of living Machines", *set.Spec.Replicas, len(living))
 	err = s.writer.Merge(ctx, set, map[string]any{
-		"metadata": patch.Metadata(set), "spec": map[string]any{"replicas": len(living)},
+		"metadata": ownership.Metadata(set), "spec": map[string]any{"replicas": len(living)},
 	})
 	if err != nil {
 		return fmt.Errorf("replacing a negative size: %w", err)
@@ -86,7 +85,7 @@ func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d deci
 		return nil
 	}
 	err := s.writer.Merge(ctx, set, map[string]any{
-		"metadata": patch.Metadata(set), "spec": spec,
+		"metadata": ownership.Metadata(set), "spec": spec,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the set's size, removals and placeholder series: %w", err)

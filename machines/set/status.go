@@ -21,7 +21,6 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
-	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -119,7 +118,7 @@ func remedy(acted error) string {
 
 // statuses writes the status of sets.
 type statuses struct {
-	writer    patch.Writer
+	writer    ownership.Writer
 	clock     clock.PassiveClock
 	throttles memory.Of[ownership.StatusThrottle]
 }

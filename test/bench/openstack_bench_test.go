@@ -30,7 +30,6 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	driver "github.com/drover-project/drover/machines/openstack"
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/limiter"
 	sim "github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/openstack/load"
 )
@@ -556,7 +555,7 @@ func BenchmarkOpenStackLimiter(b *testing.B) {
 			}
 			got, limit := 0, 0
 			for b.Loop() {
-				l, c := limiter.NewConcurrency(most), &curve{knee: knee}
+				l, c := openstackclient.NewConcurrency(most), &curve{knee: knee}
 				got = c.answered(l.Limit, l.Done)
 				limit = l.Limit()
 			}

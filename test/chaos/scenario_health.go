@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // twoUnhealthy creates a set of three and makes two Machines unhealthy. It stops the kubelet of one, and when the Ready
@@ -76,4 +76,6 @@ func (h *harness) areGone(uids ...types.UID) (bool, error) {
 }
 
 // serverOf returns the ID of the server in a Machine's provider ID.
-func serverOf(m *v1alpha1.Machine) string { return providerid.Server(ptr.Deref(m.Spec.ProviderID, "")) }
+func serverOf(m *v1alpha1.Machine) string {
+	return provider.ServerIDOf(ptr.Deref(m.Spec.ProviderID, ""))
+}

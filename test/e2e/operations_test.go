@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/sandbox"
 )
@@ -308,7 +308,7 @@ func TestServersAfterASnapshotOfEtcdIsRestored(t *testing.T) {
 		eventually(t, func(context.Context) (string, error) {
 			report := h.shell.Run(t, "docs/safety.md#orphan-report")
 			for _, id := range servers {
-				if id != providerid.Server(*stayed.Spec.ProviderID) && !strings.Contains(report, id) {
+				if id != provider.ServerIDOf(*stayed.Spec.ProviderID) && !strings.Contains(report, id) {
 					return "server " + id + " in the report:\n" + report, nil
 				}
 			}

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/proto"
 	"github.com/drover-project/drover/test/fixtures"
 	"github.com/drover-project/drover/test/machinecontroller"
@@ -248,7 +248,7 @@ func (r *roundTrip) takenOver() {
 		}
 		for _, server := range r.s.Cloud.Servers() {
 			id := all[types.UID(server.Metadata["machine-uid"])].Spec.ProviderID
-			if server.Metadata["drover-cluster-id"] == "" || id == nil || providerid.Server(*id) != server.ID {
+			if server.Metadata["drover-cluster-id"] == "" || id == nil || provider.ServerIDOf(*id) != server.ID {
 				return "drover to take over server " + server.Name, nil
 			}
 		}

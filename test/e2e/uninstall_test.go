@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/test/doccommands"
 	"github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/sandbox"
@@ -433,7 +433,7 @@ func TestAfterTheDeletionOfTheCRDOfMachineSets(t *testing.T) {
 		h := h.in(t)
 		for _, before := range was.machines {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name, Labels: map[string]string{"restored": "yes"}}, Spec: before.Spec}
-			m.Annotations = map[string]string{v1alpha1.AnnotationAdopt: providerid.Server(*before.Spec.ProviderID)}
+			m.Annotations = map[string]string{v1alpha1.AnnotationAdopt: provider.ServerIDOf(*before.Spec.ProviderID)}
 			if err := h.s.Client.Create(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}

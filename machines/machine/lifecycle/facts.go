@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine/record"
 )
 
 // Facts are the input of [Next], grouped by how long they are valid.
@@ -154,11 +153,11 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider 
 	o.ServerFinalizer = has(v1alpha1.FinalizerServer)
 	o.CloudFinalizer = has(v1alpha1.FinalizerServer) || has(v1alpha1.FinalizerFloatingIP)
 	o.Owned = ownedBySet(m)
-	named := record.ServerID(provider, m)
+	named := cloud.RecordedServer(provider, m)
 	o.Named = named != ""
 	o.Joined = m.Status.NodeRef != nil
 	o.HadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || o.Joined || provider.Remembered(m).Server
-	o.Placed = record.HasPlace(m, &o.Cloud)
+	o.Placed = cloud.HasRecordedPlace(m, &o.Cloud)
 	o.Mismatched = o.Named && o.Cloud.Server != nil && named != o.Cloud.Server.Key
 	start := StartOf(o.Cloud.Server, m.Status.ServerStart)
 	o.StartFailed = start != nil && start.Failure != ""

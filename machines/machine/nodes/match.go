@@ -10,7 +10,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/machine/record"
 )
 
 // clockDifference is how far the cloud's clock may be ahead of the API server's clock. A Node cannot register before its
@@ -130,7 +129,7 @@ func (s Matcher) refuses(n *corev1.Node) string {
 // name another server, and a Node with another name must be recorded in the Machine's status. A Node of the control plane
 // must match in name, provider ID and label.
 func (s Matcher) refusesOwned(n *corev1.Node) string {
-	known := cmp.Or(s.Server, record.ServerID(s.Provider, s.Machine))
+	known := cmp.Or(s.Server, cloud.RecordedServer(s.Provider, s.Machine))
 	ref := s.Machine.Status.NodeRef
 	recorded := ref != nil && ref.Name == n.Name
 	switch {

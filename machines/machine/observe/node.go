@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/scope"
 )
@@ -65,11 +64,11 @@ func (o *Observer) matchNode(ctx context.Context, s *scope.Scope, candidates []*
 // Nodes has the server's name, it also looks up Nodes by the owner label and by the server's name. A Node may be in the
 // result twice.
 func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*corev1.Node, error) {
-	out, err := o.nodesBy(ctx, indexes.NodeServer, string(matcher.Server))
+	out, err := o.nodesBy(ctx, scope.IndexNodeServer, string(matcher.Server))
 	if err != nil || slices.ContainsFunc(out, matcher.Named) {
 		return out, err
 	}
-	owned, err := o.nodesBy(ctx, indexes.NodeOwner, string(matcher.Machine.UID))
+	owned, err := o.nodesBy(ctx, scope.IndexNodeOwner, string(matcher.Machine.UID))
 	if err != nil {
 		return nil, err
 	}

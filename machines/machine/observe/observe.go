@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/scope"
@@ -116,7 +115,7 @@ func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observ
 		return nil
 	}
 	for _, server := range append([]*cloud.Server{seen.Cloud.Server}, seen.Cloud.Duplicates...) {
-		found, err := o.nodesBy(ctx, indexes.NodeServer, string(server.Key))
+		found, err := o.nodesBy(ctx, scope.IndexNodeServer, string(server.Key))
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/machine/indexes"
-	"github.com/drover-project/drover/machines/machine/record"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine/scope"
 )
 
 // ownedByOther returns why a Node without the Machine's owner label belongs to another Machine: either the Node's owner label
@@ -33,7 +33,7 @@ func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid s
 		return false, nil
 	}
 	var list v1alpha1.MachineList
-	if err := o.Control.List(ctx, &list, client.MatchingFields{indexes.MachineUID: uid}); err != nil {
+	if err := o.Control.List(ctx, &list, client.MatchingFields{scope.IndexMachineUID: uid}); err != nil {
 		return false, fmt.Errorf("looking for the Machine with UID %s: %w", uid, err)
 	}
 	return len(list.Items) > 0, nil
@@ -44,9 +44,9 @@ func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid s
 // uses a cloud that lists servers of other owners. In that case the Node belongs to the older Machine, because a second
 // Machine for the same Node can only be created after the Node's own Machine.
 func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
-	index := client.MatchingFields{indexes.MachineName: n.Name}
+	index := client.MatchingFields{scope.IndexMachineName: n.Name}
 	if id := o.Cloud.ServerID(n.Spec.ProviderID); id != "" {
-		index = client.MatchingFields{indexes.MachineServer: string(id)}
+		index = client.MatchingFields{scope.IndexMachineServer: string(id)}
 	}
 	var list v1alpha1.MachineList
 	if err := o.Control.List(ctx, &list, index); err != nil {
@@ -75,7 +75,7 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 // Otherwise it compares the Node with the server that the cloud shows for the Machine, and returns true while the cloud's
 // servers are not known.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
-	if record.ServerID(o.Cloud, m) == "" {
+	if cloud.RecordedServer(o.Cloud, m) == "" {
 		return false
 	}
 	instance, err := o.Cloud.Instance(ctx, m)

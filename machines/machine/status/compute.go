@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/nodes"
-	"github.com/drover-project/drover/machines/machine/record"
 )
 
 // Result is the part of the outcome of a reconcile that the status reports.
@@ -53,7 +52,7 @@ func Compute(in *Input) {
 		return
 	}
 	in.setError()
-	record.WriteServer(m, f.Cloud.Server)
+	cloud.RecordServer(m, f.Cloud.Server)
 	if !f.ServerUnlisted() {
 		in.show(v1alpha1.ConditionServerReady, in.serverReady())
 	}

@@ -11,17 +11,16 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/nodes"
-	"github.com/drover-project/drover/machines/machine/record"
-	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
 // Creation creates a Machine's server and the resources that it needs, and replaces a server that failed.
 type Creation struct {
 	Bootstrap *bootstrap.Source
-	Retries   *retry.Retries
+	Retries   *Retries
 	Template  *NodeTemplate
 }
 
@@ -31,7 +30,7 @@ func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, err
 	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerServer)
 	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerNode)
 	if !s.Observed.HadServer {
-		record.WritePlace(s.Machine, &s.Observed.Cloud)
+		cloud.RecordPlace(s.Machine, &s.Observed.Cloud)
 	}
 	if err := s.WriteAhead(ctx, scope.BeforeCreating); err != nil {
 		return false, err
@@ -43,7 +42,7 @@ func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, err
 // RecordPlace records the project of the Machine's resources, if it was not known when the finalizers were written, or if the
 // credentials are now for another project. Nothing is created before this record.
 func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error) {
-	record.WritePlace(s.Machine, &s.Observed.Cloud)
+	cloud.RecordPlace(s.Machine, &s.Observed.Cloud)
 	s.ReadMachine()
 	return true, s.WriteAhead(ctx, scope.BeforeCreating)
 }

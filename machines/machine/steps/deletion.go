@@ -19,8 +19,6 @@ import (
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/record"
-	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/status"
 )
@@ -32,7 +30,7 @@ type Deletion struct {
 	Nodes   client.Client
 	Drains  *drain.Pool
 	Tokens  *bootstrap.Tokens
-	Retries *retry.Retries
+	Retries *Retries
 	// Power counts the Nodes that are put out of service before their server is deleted.
 	Power *Power
 	// Provider parses the resources that a Machine's status records, and names the resources that may be left behind.
@@ -77,7 +75,7 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 // recordBelongings records the server's other resources and their project before the server is deleted, because the cloud
 // does not show them after the deletion. It writes nothing when they are recorded already.
 func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
-	record.WriteServer(s.Machine, s.Observed.Cloud.Server)
+	cloud.RecordServer(s.Machine, s.Observed.Cloud.Server)
 	if d.Provider.Remembered(s.Base).BeforeDeletion == d.Provider.Remembered(s.Machine).BeforeDeletion {
 		return nil
 	}

@@ -18,8 +18,6 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/record"
-	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
@@ -30,7 +28,7 @@ type Join struct {
 	Machines  client.Writer
 	Provider  cloud.Provider
 	Bootstrap *bootstrap.Source
-	Retries   *retry.Retries
+	Retries   *Retries
 }
 
 // AwaitNode renews the join token while the server boots, and shows what the Machine waits for.
@@ -91,7 +89,7 @@ func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 // LoseServer acts when it is proven that the server was deleted in the cloud. It deletes a Machine of a set, and the set
 // creates a new Machine (MC-66). A Machine without a set is kept and shows the loss.
 func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
-	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(j.Provider, s.Machine))
+	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", cloud.RecordedServer(j.Provider, s.Machine))
 	return false, j.abandon(ctx, s)
 }
 

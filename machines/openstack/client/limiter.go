@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
-	lim "github.com/drover-project/drover/machines/openstack/limiter"
 )
 
 const (
@@ -84,7 +83,7 @@ type endpointLimiter struct {
 	lastUsed time.Time
 
 	mu     sync.Mutex
-	rate   lim.Rate
+	rate   Rate
 	queues map[requestKind]*queue
 }
 

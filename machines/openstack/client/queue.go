@@ -7,8 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-
-	lim "github.com/drover-project/drover/machines/openstack/limiter"
 )
 
 const (
@@ -35,9 +33,9 @@ const (
 type queue struct {
 	// lastUsed is the last time at which a request of the kind was about to be sent, or ended.
 	lastUsed    time.Time
-	concurrency *lim.Concurrency
+	concurrency *Concurrency
 	inFlight    int
-	line        lim.FairQueue[*waiter]
+	line        FairQueue[*waiter]
 	// parked holds, by UID, the Machines that wait for their turn, and the Machines that were woken and have not retried yet.
 	parked map[types.UID]*waiter
 	// called holds the Machines that were woken and have not retried yet, in the order in which they were woken. expected is the
@@ -71,7 +69,7 @@ func (w *waiter) called() bool { return !w.calledAt.IsZero() }
 func (e *endpointLimiter) queue(kind requestKind) *queue {
 	q, ok := e.queues[kind]
 	if !ok {
-		q = &queue{concurrency: lim.NewConcurrency(mostConcurrent), parked: map[types.UID]*waiter{}}
+		q = &queue{concurrency: NewConcurrency(mostConcurrent), parked: map[types.UID]*waiter{}}
 		e.queues[kind] = q
 	}
 	q.lastUsed = e.clock.Now()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack/provider"
-	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
 // Record is the content of a Machine's status.providerStatus.
@@ -19,5 +18,5 @@ func (r *Record) Site() Site { return Site{Project: r.ProjectID, Region: r.Regio
 
 // ServerIDOf returns the ID of the server in spec.providerID; empty when there is none.
 func ServerIDOf(m *v1alpha1.Machine) string {
-	return providerid.Server(ptr.Deref(m.Spec.ProviderID, ""))
+	return provider.ServerIDOf(ptr.Deref(m.Spec.ProviderID, ""))
 }

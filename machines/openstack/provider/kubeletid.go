@@ -8,19 +8,18 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
 // withoutRegion is the prefix of the server's ID in a provider ID without a region.
-const withoutRegion = providerid.Scheme + "/"
+const withoutRegion = Scheme + "/"
 
 // IDPrefix returns the prefix of the server's ID in a Node's provider ID; empty for a bare ID and for provider IDs of other clouds.
 func (Provider) IDPrefix(providerID string) string {
-	id, err := providerid.Parse(providerID)
-	if err != nil || providerid.IsUUID(providerID) {
+	id, err := ParseID(providerID)
+	if err != nil || IsUUID(providerID) {
 		return ""
 	}
-	return providerid.Scheme + id.Region + "/"
+	return Scheme + id.Region + "/"
 }
 
 // KubeletIDPrefix returns the prefix of the provider ID that the kubelet of a new Node registers with; the server's ID follows
@@ -31,7 +30,7 @@ func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[
 	var regional []string
 	with, without := 0, existing[withoutRegion]
 	for _, prefix := range slices.Sorted(maps.Keys(existing)) {
-		if prefix != withoutRegion && strings.HasPrefix(prefix, providerid.Scheme) {
+		if prefix != withoutRegion && strings.HasPrefix(prefix, Scheme) {
 			with += existing[prefix]
 			regional = append(regional, prefix)
 		}
@@ -44,7 +43,7 @@ func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[
 		return withoutRegion
 	}
 	if region := regionOf(config); region != "" {
-		return providerid.Scheme + region + "/"
+		return Scheme + region + "/"
 	}
 	if len(regional) == 1 {
 		return regional[0]

@@ -8,7 +8,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
 // Provider implements [cloud.Provider] for OpenStack.
@@ -21,7 +20,7 @@ type Provider struct {
 
 // ServerID returns the server of a provider ID; empty when it is not one of OpenStack.
 func (Provider) ServerID(providerID string) cloud.ServerID {
-	return cloud.ServerID(providerid.Server(providerID))
+	return cloud.ServerID(ServerIDOf(providerID))
 }
 
 // Placement returns the flavor and the zone in a Machine's own provider spec. A value from a Secret or ConfigMap is left empty.

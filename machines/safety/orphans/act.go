@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -117,7 +117,7 @@ func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
 			value = "true"
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: mark.Node.Name}}
-		err := patch.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}.Merge(ctx, node, map[string]any{"metadata": map[string]any{
+		err := ownership.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}.Merge(ctx, node, map[string]any{"metadata": map[string]any{
 			"uid": mark.Node.UID, "annotations": map[string]any{v1alpha1.AnnotationUnmanaged: value},
 		}})
 		if client.IgnoreNotFound(err) != nil {

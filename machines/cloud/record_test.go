@@ -1,4 +1,4 @@
-package record
+package cloud
 
 import (
 	"testing"
@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/cloud"
 )
 
 // text is a cloud provider's record. It replaces the stored record unless both are equal.
@@ -23,12 +22,12 @@ func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 
 func TestWriteServerFillsProviderStatusAndAddressesOfTheMachine(t *testing.T) {
 	m := &v1alpha1.Machine{}
-	WriteServer(m, nil)
+	RecordServer(m, nil)
 	if m.Status.ProviderStatus != nil {
 		t.Errorf("without a server %s is recorded", m.Status.ProviderStatus.Raw)
 	}
-	WriteServer(m, &cloud.Server{Record: text("s"), Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "ExternalIP", Address: "192.0.2.1"}}})
-	WriteServer(m, &cloud.Server{})
+	RecordServer(m, &Server{Record: text("s"), Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "10.0.0.2"}, {Type: "ExternalIP", Address: "192.0.2.1"}}})
+	RecordServer(m, &Server{})
 	if got := string(m.Status.ProviderStatus.Raw); got != "s" {
 		t.Errorf("got %q, want the record of the server", got)
 	}
@@ -39,16 +38,16 @@ func TestWriteServerFillsProviderStatusAndAddressesOfTheMachine(t *testing.T) {
 }
 
 func TestAKnownProjectCountsAsRecordedOnlyOnceTheMachinesStatusContainsIt(t *testing.T) {
-	m, unknown, known := &v1alpha1.Machine{}, &cloud.Facts{}, &cloud.Facts{Place: text("p")}
-	WritePlace(m, unknown)
-	if !HasPlace(m, unknown) || m.Status.ProviderStatus != nil {
+	m, unknown, known := &v1alpha1.Machine{}, &Facts{}, &Facts{Place: text("p")}
+	RecordPlace(m, unknown)
+	if !HasRecordedPlace(m, unknown) || m.Status.ProviderStatus != nil {
 		t.Error("an unknown place is recorded or awaited")
 	}
-	if HasPlace(m, known) {
+	if HasRecordedPlace(m, known) {
 		t.Error("the place counts as recorded before it is (F-17)")
 	}
-	WritePlace(m, known)
-	if !HasPlace(m, known) {
+	RecordPlace(m, known)
+	if !HasRecordedPlace(m, known) {
 		t.Error("the place does not count as recorded")
 	}
 }

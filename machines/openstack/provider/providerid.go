@@ -1,7 +1,4 @@
-// Package providerid parses and formats the provider IDs of Machines and Nodes; no other package parses them. The forms
-// openstack:///UUID and openstack://REGION/UUID of the cloud-controller-manager and the bare UUID name the same server, in upper or
-// lower case.
-package providerid
+package provider
 
 import (
 	"fmt"
@@ -22,8 +19,8 @@ type ID struct {
 // String returns the provider ID in the form openstack://REGION/UUID, or openstack:///UUID without a region.
 func (id ID) String() string { return Scheme + id.Region + "/" + id.Server }
 
-// Parse parses a provider ID. The error lists the valid forms.
-func Parse(text string) (ID, error) {
+// ParseID parses a provider ID. The error lists the valid forms.
+func ParseID(text string) (ID, error) {
 	id, ok := parse(text)
 	if !ok {
 		return ID{}, fmt.Errorf("provider ID %.100q is not of the form openstack:///UUID or openstack://REGION/UUID", text)
@@ -31,8 +28,8 @@ func Parse(text string) (ID, error) {
 	return id, nil
 }
 
-// Server returns the lower-case UUID of the server in a provider ID; empty when text is not a provider ID of OpenStack.
-func Server(text string) string {
+// ServerIDOf returns the lower-case UUID of the server in a provider ID; empty when text is not a provider ID of OpenStack.
+func ServerIDOf(text string) string {
 	id, _ := parse(text)
 	return id.Server
 }

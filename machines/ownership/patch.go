@@ -1,6 +1,4 @@
-// Package patch writes single fields of objects and leaves their other fields alone. Each controller uses a field manager of its own. The
-// package makes no decisions, and works with objects of any kind.
-package patch
+package ownership
 
 import (
 	"context"

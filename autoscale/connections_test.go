@@ -1,4 +1,4 @@
-package bounded
+package autoscale
 
 import (
 	"net"
@@ -34,7 +34,7 @@ func TestWhichConnectionIsClosedAtTheLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var closed []string
-			c := New(3)
+			c := NewConnections(3)
 			for i, from := range tt.from {
 				c.Add(fake{name: string(rune('a' + i)), from: from, closed: &closed})
 			}
@@ -47,7 +47,7 @@ func TestWhichConnectionIsClosedAtTheLimit(t *testing.T) {
 
 func TestAConnectionCountsUntilItIsClosed(t *testing.T) {
 	var closed []string
-	c := New(1)
+	c := NewConnections(1)
 	first := fake{name: "first", from: "10.0.0.1", closed: &closed}
 	if err := c.UntilClosed(first, first).Close(); err != nil {
 		t.Fatal(err)

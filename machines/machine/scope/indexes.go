@@ -1,6 +1,4 @@
-// Package indexes defines the fields by which the Machine controller looks up Machines and Nodes in its informer caches. It
-// makes no decisions.
-package indexes
+package scope
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -11,21 +9,20 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
-	"github.com/drover-project/drover/machines/machine/record"
 )
 
 // The indexed fields.
 const (
-	// NodeServer finds Nodes by the server ID in their provider ID. NodeOwner finds Nodes by the UID of their owner.
-	NodeServer = "drover.machine.node-server"
-	NodeOwner  = "drover.machine.node-owner"
-	// MachineServer finds Machines by the server ID in their provider ID. MachineName finds Machines by the name of their
+	// IndexNodeServer finds Nodes by the server ID in their provider ID. IndexNodeOwner finds Nodes by the UID of their owner.
+	IndexNodeServer = "drover.machine.node-server"
+	IndexNodeOwner  = "drover.machine.node-owner"
+	// IndexMachineServer finds Machines by the server ID in their provider ID. IndexMachineName finds Machines by the name of their
 	// server.
-	MachineServer = "drover.machine.server"
-	MachineName   = "drover.machine.server-name"
-	// MachineUID finds Machines by their UID. MachineSet finds Machines by the UID of the MachineSet that controls them.
-	MachineUID = "drover.machine.uid"
-	MachineSet = "drover.machine.set"
+	IndexMachineServer = "drover.machine.server"
+	IndexMachineName   = "drover.machine.server-name"
+	// IndexMachineUID finds Machines by their UID. IndexMachineSet finds Machines by the UID of the MachineSet that controls them.
+	IndexMachineUID = "drover.machine.uid"
+	IndexMachineSet = "drover.machine.set"
 )
 
 // Index is one indexed field of a kind.
@@ -35,17 +32,17 @@ type Index struct {
 	key    func(client.Object) string
 }
 
-// All returns the indexes that the caches must have. provider parses provider IDs.
-func All(provider cloud.Provider) []Index {
+// Indexes returns the indexes that the caches must have. provider parses provider IDs.
+func Indexes(provider cloud.Provider) []Index {
 	return []Index{
-		{&corev1.Node{}, NodeServer, nodeServer(provider)},
-		{&corev1.Node{}, NodeOwner, func(o client.Object) string { return v1alpha1.NodeOwner(o.GetLabels(), o.GetAnnotations()) }},
+		{&corev1.Node{}, IndexNodeServer, nodeServer(provider)},
+		{&corev1.Node{}, IndexNodeOwner, func(o client.Object) string { return v1alpha1.NodeOwner(o.GetLabels(), o.GetAnnotations()) }},
 		{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
 		{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
-		{&v1alpha1.Machine{}, MachineServer, machineServer(provider)},
-		{&v1alpha1.Machine{}, MachineName, machineName},
-		{&v1alpha1.Machine{}, MachineUID, func(o client.Object) string { return string(o.GetUID()) }},
-		{&v1alpha1.Machine{}, MachineSet, machineSet},
+		{&v1alpha1.Machine{}, IndexMachineServer, machineServer(provider)},
+		{&v1alpha1.Machine{}, IndexMachineName, machineName},
+		{&v1alpha1.Machine{}, IndexMachineUID, func(o client.Object) string { return string(o.GetUID()) }},
+		{&v1alpha1.Machine{}, IndexMachineSet, machineSet},
 	}
 }
 
@@ -77,7 +74,7 @@ func machineSet(o client.Object) string {
 func machineServer(provider cloud.Provider) func(client.Object) string {
 	return func(o client.Object) string {
 		if m, ok := o.(*v1alpha1.Machine); ok {
-			return string(record.ServerID(provider, m))
+			return string(cloud.RecordedServer(provider, m))
 		}
 		return ""
 	}

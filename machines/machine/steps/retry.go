@@ -1,4 +1,4 @@
-package retry
+package steps
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/scope"
 )
@@ -29,9 +28,9 @@ type Retries struct {
 	writes     *groupWrites
 }
 
-// New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for a
+// NewRetries returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for a
 // Machine that waits for a back-off of its group, when the Machine may ask the cloud for a server again.
-func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
+func NewRetries(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
 	return &Retries{client: c, fieldOwner: fieldOwner, groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
 
@@ -68,7 +67,7 @@ func joining(m *v1alpha1.Machine, timeout time.Duration, now time.Time) bool {
 // peers returns the other Machines of the set.
 func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID) ([]v1alpha1.Machine, error) {
 	var list v1alpha1.MachineList
-	err := r.client.List(ctx, &list, client.InNamespace(m.Namespace), client.MatchingFields{indexes.MachineSet: string(set)})
+	err := r.client.List(ctx, &list, client.InNamespace(m.Namespace), client.MatchingFields{scope.IndexMachineSet: string(set)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the Machines of a set: %w", err)
 	}

@@ -1,5 +1,4 @@
-// Package bounded limits how many connections a server has open, so that clients cannot exhaust its memory.
-package bounded
+package autoscale
 
 import (
 	"net"
@@ -15,8 +14,8 @@ type Connections struct {
 	open []net.Conn // oldest first
 }
 
-// New returns Connections with a limit.
-func New(most int) *Connections { return &Connections{most: most} }
+// NewConnections returns Connections with a limit.
+func NewConnections(most int) *Connections { return &Connections{most: most} }
 
 // Add adds a connection, and closes another one when the limit is exceeded.
 func (c *Connections) Add(conn net.Conn) {

@@ -1,4 +1,4 @@
-package providerid
+package provider
 
 import "testing"
 
@@ -30,12 +30,12 @@ func TestParseAcceptsOnlyProviderIDsOfOpenStack(t *testing.T) {
 		"refuses a UUID with a hyphen in the wrong position (F-20)":   {"openstack:///0a1b2c3d0-000-4000-8000-00000000abcd", ID{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse(tc.text)
+			got, err := ParseID(tc.text)
 			if got != tc.want || (err != nil) != tc.bad {
 				t.Fatalf("got %+v, %v", got, err)
 			}
-			if Server(tc.text) != tc.want.Server {
-				t.Errorf("Server returns %q", Server(tc.text))
+			if ServerIDOf(tc.text) != tc.want.Server {
+				t.Errorf("Server returns %q", ServerIDOf(tc.text))
 			}
 		})
 	}
@@ -43,7 +43,7 @@ func TestParseAcceptsOnlyProviderIDsOfOpenStack(t *testing.T) {
 
 func TestAParsedProviderIDIsPrintedAsTheOriginalText(t *testing.T) {
 	for _, text := range []string{"openstack:///" + id, "openstack://RegionOne/" + id} {
-		got, err := Parse(text)
+		got, err := ParseID(text)
 		if err != nil || got.String() != text {
 			t.Errorf("%s becomes %s, %v", text, got, err)
 		}
