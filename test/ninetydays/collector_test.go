@@ -130,7 +130,7 @@ func (c *collector) delete(o *orphans.Orphan) bool {
 		}
 		s.node = nil
 		c.show(s)
-	case o.Kind == string(cloud.ResourceServer):
+	case o.Kind == cloud.ResourceServer:
 		c.serverGone(s)
 	case row.UsedBy != "":
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,88 +17,85 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// act deletes orphans, and sets or removes the annotation unmanaged of Nodes. It stops as soon as another process may be the
-// leader, or as the snapshot may be out of date. A deletion that is refused does not count, so that it does not delay others.
+// act deletes orphans, and sets or removes the taint machineGone and the annotation unmanaged of Nodes. It stops as soon as another process
+// may be the leader, or as the snapshot may be out of date. A deletion that is refused does not count, so that it does not delay others.
 func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
+	may := func() bool { return ctx.Err() == nil && c.stale() == "" }
 	accepted := 0
-	for i := range v.Orphans {
-		if ctx.Err() != nil || c.stale() != "" {
-			return
-		}
+	for i := 0; i < len(v.Orphans) && may(); i++ {
 		o := &v.Orphans[i]
-		drains := o.Kind != verdict.KindNode && o.Node != nil
-		switch {
-		case o.Expel:
-			c.expel(ctx, o)
-		case o.Delete && accepted < c.MaxPerPass && (!drains || len(c.draining) < c.MaxPerPass):
-			if c.delete(ctx, o, drains) {
-				accepted++
-			}
+		if (o.Expel || o.Delete && accepted < c.MaxPerPass) && c.collect(ctx, o) {
+			accepted++
 		}
 	}
-	c.markNodes(ctx, v.Marks)
+	for i := 0; i < len(v.Marks) && may(); i++ {
+		c.mark(ctx, v.Marks[i])
+	}
 }
 
-// delete deletes one orphan, or begins or continues the drain of its Node. It reports whether the deletion was accepted.
-func (c *Collector) delete(ctx context.Context, o *verdict.Orphan, drains bool) bool {
-	var waiting string
+// collect deletes one orphan, begins the drain of its Node, or puts the taint machineGone on it. It reports whether a deletion was accepted.
+func (c *Collector) collect(ctx context.Context, o *verdict.Orphan) bool {
+	kind, reason, text := corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted
 	var err error
 	switch {
+	case o.Expel:
+		kind, reason, text, err = corev1.EventTypeWarning, "NodeOutlivesMachine", o.Why, c.expel(ctx, o)
 	case o.Kind == verdict.KindNode:
-		var gone bool
-		if gone, err = c.deleteNode(ctx, o); gone {
-			return false
-		}
-	case drains:
-		waiting, err = c.drain(ctx, o)
-	}
-	if o.Kind != verdict.KindNode && waiting == "" && err == nil {
+		err = c.deleteNode(ctx, o)
+	case o.Node != nil && (len(c.draining) >= c.MaxPerPass || !c.drained(ctx, o)):
+		return false
+	default:
 		err = c.Cloud.Collect(ctx, o.Resource)
 	}
-	switch {
-	case err != nil:
-		c.record(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
-		return false
-	case waiting != "":
-		c.draining = append(c.draining, &draining{o, waiting})
-		c.record(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
-		return false
+	if err != nil {
+		kind, reason, text = corev1.EventTypeWarning, "OrphanNotDeleted", err.Error()
+	} else if o.Delete && !c.Observed {
+		c.metrics.collected.WithLabelValues(label(o.Kind)).Inc()
 	}
-	if !c.Observed {
-		c.metrics.deleted(o.Kind)
-	}
-	c.record(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted)
-	return true
+	c.record(ctx, o, kind, reason, text)
+	return o.Delete && err == nil
 }
 
-var errChanged = errors.New("the Node has changed since the decision")
-
-// deleteNode deletes a Node whose Machine does not exist, once a live read has shown that the Node is unchanged and its
-// server is proven to be gone. gone reports whether there is no such Node any more.
-func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) (gone bool, err error) {
-	node, err := c.readNode(ctx, o.Node)
-	if node == nil || err != nil {
-		return err == nil, err
+// deleteNode deletes a Node whose Machine does not exist and whose server is proven to be gone.
+func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
+	node, err := c.proven(ctx, o)
+	if err != nil {
+		return err
 	}
-	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.End.Place); {
-	case err != nil:
-		return false, fmt.Errorf("looking for the server of the Node: %w", err)
-	case !gone:
-		return false, fmt.Errorf("nothing proves that its server %s is gone", node.Spec.ProviderID)
-	}
-	preconditions := client.Preconditions(metav1.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
-	if err := c.Target.GetClient().Delete(ctx, node, preconditions); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("deleting the Node: %w", err)
-	}
-	return false, nil
+	return c.Target.GetClient().Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
 }
 
-// readNode reads a Node from the API server; it returns nil when the Node is gone. It returns an error when the Node differs from
-// judged, the state on which the decision was based.
+// machineGone is the taint of a Node that reports although its Machine and its server are gone. It evicts the Node's pods. A kubelet
+// cannot remove it, because NodeRestriction forbids kubelets to change the taints of their Nodes.
+var machineGone = corev1.Taint{Key: v1alpha1.TaintMachineGone, Effect: corev1.TaintEffectNoExecute}
+
+// expel puts the taint machineGone on a Node that outlives its Machine, unless the informer cache shows a Machine for the Node's name now.
+func (c *Collector) expel(ctx context.Context, o *verdict.Orphan) error {
+	machines, err := c.listMachines(ctx, c.Control.GetClient(), 0)
+	if err == nil && slices.ContainsFunc(machines, func(m verdict.Machine) bool { return m.ServerName == o.ID }) {
+		err = errChanged
+	}
+	if err != nil {
+		return err
+	}
+	node, err := c.proven(ctx, o)
+	if err != nil {
+		return err
+	}
+	base := node.DeepCopy()
+	node.Spec.Taints = append(node.Spec.Taints, machineGone)
+	// The patch replaces the whole list of taints, so the API server must refuse it when the list has changed.
+	return c.Target.GetClient().Patch(ctx, node, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), client.FieldOwner(name))
+}
+
+var errChanged = errors.New("the Node, or its Machine, has changed since the decision")
+
+// readNode reads a Node from the API server. It returns an error when the Node differs from judged, the state on which the decision was
+// based.
 func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: judged.Name}, node); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, err
 	}
 	if nodeOf(node, c.Cloud) != *judged {
 		return nil, errChanged
@@ -105,25 +103,34 @@ func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1
 	return node, nil
 }
 
-// markNodes sets the annotation unmanaged on Nodes that were never drover's, and removes it from Nodes that have a Machine
-// now.
-func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
-	for _, mark := range marks {
-		if ctx.Err() != nil || c.stale() != "" {
-			return
-		}
-		var value any
-		if mark.Set {
-			value = "true"
-		}
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: mark.Node.Name}}
-		err := ownership.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}.Merge(ctx, node, map[string]any{"metadata": map[string]any{
-			"uid": mark.Node.UID, "annotations": map[string]any{v1alpha1.AnnotationUnmanaged: value},
-		}})
-		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Setting or removing the annotation of an unmanaged Node failed", "node", klog.KRef("", mark.Node.Name))
-			continue
-		}
-		ctrl.LoggerFrom(ctx).Info("Changed the annotation of an unmanaged Node", "node", klog.KRef("", mark.Node.Name), "unmanaged", mark.Set)
+// proven reads an orphaned Node from the API server. It returns an error unless the Node is as judged, and the cloud proves that the server
+// of the Node does not exist. The name of a Node that outlives its Machine may be proof enough.
+func (c *Collector) proven(ctx context.Context, o *verdict.Orphan) (*corev1.Node, error) {
+	node, err := c.readNode(ctx, o.Node)
+	if err != nil || o.Expel && o.End.UID == "" {
+		return node, err
+	}
+	gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.End.Place)
+	if err == nil && !gone {
+		err = errors.New("nothing proves that it is gone")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the server %s of the Node: %w", node.Spec.ProviderID, err)
+	}
+	return node, nil
+}
+
+// mark sets the annotation unmanaged on a Node that was never drover's, or removes it from a Node that has a Machine now.
+func (c *Collector) mark(ctx context.Context, m verdict.NodeMark) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Node.Name}}
+	annotations := map[string]any{v1alpha1.AnnotationUnmanaged: nil}
+	if m.Set {
+		annotations[v1alpha1.AnnotationUnmanaged] = "true"
+	}
+	err := ownership.Writer{Client: c.Target.GetClient(), FieldManager: name}.Merge(ctx, node, map[string]any{
+		"metadata": map[string]any{"uid": m.Node.UID, "annotations": annotations},
+	})
+	if client.IgnoreNotFound(err) != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Setting or removing the annotation of an unmanaged Node failed", "node", klog.KRef("", m.Node.Name))
 	}
 }

@@ -31,7 +31,7 @@ func TestHowManyOrphansOneRoundDeletes(t *testing.T) {
 	due := func(ids ...string) *verdict.Verdict {
 		v := &verdict.Verdict{Judged: true}
 		for _, id := range ids {
-			v.Orphans = append(v.Orphans, verdict.Orphan{Kind: "port", ID: id, Delete: true, Resource: cloud.Resource{ID: id}})
+			v.Orphans = append(v.Orphans, verdict.Orphan{Resource: cloud.Resource{Kind: "port", ID: id}, Delete: true})
 		}
 		return v
 	}

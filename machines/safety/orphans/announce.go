@@ -13,83 +13,61 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// mostLines bounds the lines of the report.
-const mostLines = 500
+// mostLines bounds the lines of the report, and mostEvents the Events about single orphans that one round records (F-144).
+const (
+	mostLines  = 500
+	mostEvents = 20
+)
 
-// finding is one line of the report. It is about an orphan, or it says in general why orphans are not deleted.
+// general begins the lines of the report that are about no orphan.
+const general = "orphans are not deleted ("
+
+// finding is a line of the report. orphan is nil when the line says in general why orphans are not deleted.
 type finding struct {
-	about, text string
-	orphan      *verdict.Orphan
-	// reason is the reason of a Warning about the finding, if it is about no orphan.
-	reason string
+	line   string
+	orphan *verdict.Orphan
 }
 
-func (f *finding) line() string { return f.about + ": " + f.text }
-
-// isGeneral reports whether a line of a report says in general why orphans are not deleted.
-func isGeneral(line string) bool {
-	return strings.HasPrefix(line, "orphans are not deleted") || strings.HasPrefix(line, "the confirmation")
-}
-
-// findings returns the findings of a round. unknown are the words of a confirmation that name nothing.
-func findings(v *verdict.Verdict, unknown []string) (all []finding) {
-	for _, word := range unknown {
-		text := "it names nothing that this search has found and that needs a confirmation, so it is ignored"
-		if word == "yes" {
-			text = "it does not say what may be deleted, so it is ignored: name the IDs, Machines or projects that the report shows"
-		}
-		all = append(all, finding{about: fmt.Sprintf("the confirmation %.100q", word), text: text, reason: "ConfirmationIgnored"})
-	}
+// report returns the report of a round, and its news: what the last report lacks. A general reason is news only once, whatever its text
+// says. A round without a decision keeps the lines about orphans of the last report.
+func report(v *verdict.Verdict, last string) (text string, news []finding) {
+	var lines []string
+	told := strings.Split(last, "\n")
 	for _, stop := range v.Stops {
-		all = append(all, finding{about: fmt.Sprintf("orphans are not deleted (%s)", stop.Reason), text: stop.Message, reason: "OrphansNotCollected"})
+		about := general + string(stop.Reason) + ")"
+		lines = append(lines, about+": "+stop.Message)
+		if !slices.ContainsFunc(told, func(line string) bool { return strings.HasPrefix(line, about) }) {
+			news = append(news, finding{line: lines[len(lines)-1]})
+			told = append(told, about)
+		}
+	}
+	if !v.Judged {
+		lines = append(lines, slices.DeleteFunc(told, func(line string) bool { return line == "" || strings.HasPrefix(line, general) })...)
 	}
 	for i := range v.Orphans {
-		all = append(all, finding{about: describe(&v.Orphans[i]), text: v.Orphans[i].Why, orphan: &v.Orphans[i]})
-	}
-	return all
-}
-
-// reportOf returns the report of a round. A round without a decision keeps the lines about orphans of the last report.
-func reportOf(found []finding, judged bool, last string) string {
-	var lines []string
-	for i := range found {
-		lines = append(lines, found[i].line())
-	}
-	if !judged {
-		lines = append(lines, slices.DeleteFunc(strings.Split(last, "\n"), func(line string) bool { return line == "" || isGeneral(line) })...)
+		o := &v.Orphans[i]
+		line := describe(o) + ": " + o.Why
+		if lines = append(lines, line); len(lines) <= mostLines && o.Why != verdict.BeingDeleted && !slices.Contains(told, line) {
+			news = append(news, finding{line, o})
+		}
 	}
 	if more := len(lines) - mostLines; more > 0 {
 		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\n"), news
 }
 
-// announce reports the findings that the last report does not have, by Event and log. A general reason is reported once, whatever
-// its text says.
-func (c *Collector) announce(ctx context.Context, found []finding, last string) {
-	told := map[string]bool{}
-	for line := range strings.SplitSeq(last, "\n") {
-		told[line] = true
-		if about, _, _ := strings.Cut(line, ": "); isGeneral(line) {
-			told[about] = true
+// announce records news by Event and log.
+func (c *Collector) announce(ctx context.Context, news []finding) {
+	for _, f := range news {
+		if f.orphan != nil {
+			c.record(ctx, f.orphan, corev1.EventTypeNormal, "OrphanFound", f.orphan.Why)
+			continue
 		}
-	}
-	for i := range found[:min(len(found), mostLines)] {
-		f := &found[i]
-		switch {
-		case told[f.about] || told[f.line()] || f.text == verdict.BeingDeleted:
-		case f.orphan != nil:
-			c.record(ctx, f.orphan, corev1.EventTypeNormal, "OrphanFound", f.text)
-		default:
-			told[f.about] = true
-			ctrl.LoggerFrom(ctx).Info("Orphans are not collected", "finding", f.line())
-			c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, f.reason, "Collect", "%s", f.line())
-		}
+		ctrl.LoggerFrom(ctx).Info("Orphans are not collected", "finding", f.line)
+		c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%s", f.line)
 	}
 }
-
-// mostEvents is how many Events about single orphans one round records (F-144).
-const mostEvents = 20
 
 // record writes one log line about an orphan, and records one Event unless the round has recorded mostEvents. For a Node, the
 // Event is about that Node. Other orphans are not Kubernetes objects, so their Events are about the ConfigMap with the report.
@@ -106,18 +84,9 @@ func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason,
 	c.control.Eventf(c.configMap(), nil, kind, reason, "Collect", "%s: %s", describe(o), message)
 }
 
-// endRound records one Event for all reports of the round that have no Event of their own.
-func (c *Collector) endRound() {
-	if more := c.recorded - mostEvents; more > 0 {
-		c.control.Eventf(c.configMap(), nil, corev1.EventTypeNormal, "FurtherOrphans", "Collect",
-			"%d further reports about orphans are only in the log; the report in this ConfigMap lists up to %d orphans", more, mostLines)
-	}
-	c.recorded = 0
-}
-
 // describe returns the name of an orphan for messages.
 func describe(o *verdict.Orphan) string {
-	text := o.Kind + " " + o.ID
+	text := string(o.Kind) + " " + o.ID
 	if o.Name != "" {
 		text += fmt.Sprintf(" (%s)", o.Name)
 	}
@@ -125,8 +94,4 @@ func describe(o *verdict.Orphan) string {
 		text += fmt.Sprintf(" of the Machine with UID %s, which does not exist", o.Machine)
 	}
 	return text
-}
-
-func (c *Collector) configMap() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}
 }

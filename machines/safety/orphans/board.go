@@ -1,16 +1,16 @@
 package orphans
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -23,48 +23,51 @@ const (
 	reportKey = "report"
 )
 
-// mostStored is how many ends of Machines are stored for the next leader. They take about 200 KiB.
+// mostStored is how many ends of Machines are stored for the next leader. They take about 250 KiB.
 const mostStored = 1000
 
 // board is the content of the ConfigMap drover-orphans.
 type board struct {
 	object *corev1.ConfigMap
 	ends   verdict.Ends
-	// words are what a person confirms.
+	// words are what a person confirms. read reports whether a round has read them, so that they are removed.
 	words []string
+	read  bool
+}
+
+func (c *Collector) configMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}
 }
 
 // read reads the ConfigMap, and adds its ends to those that are known. The content is empty when there is no ConfigMap.
 func (c *Collector) read(ctx context.Context) (*board, error) {
+	c.ends.unstored.Store(false)
 	b := &board{object: c.configMap(), ends: verdict.Ends{}}
-	err := client.IgnoreNotFound(c.Control.GetAPIReader().Get(ctx, client.ObjectKeyFromObject(b.object), b.object))
-	if err != nil {
+	if err := c.Control.GetAPIReader().Get(ctx, client.ObjectKeyFromObject(b.object), b.object); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", c.Namespace, name, err)
 	}
 	b.words = strings.Fields(strings.ReplaceAll(b.object.Annotations[v1alpha1.AnnotationCollect], ",", " "))
-	var stored []verdict.End
 	if text := b.object.Data[endedKey]; text != "" {
-		err = json.Unmarshal([]byte(text), &stored)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key: the orphans of the Machines that it names are then only reported until a person confirms them", endedKey, c.Namespace, name, err)
+		if err := json.Unmarshal([]byte(text), &b.ends); err != nil {
+			return nil, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key: the orphans of the Machines that it names are then only reported until a person confirms them", endedKey, c.Namespace, name, err)
+		}
 	}
 	now := c.Clock.Now().UTC()
-	for _, end := range stored {
+	for uid, end := range b.ends {
 		if end.Time.After(now) {
 			// The clock of a former leader was ahead.
 			end.Time = now
 		}
-		b.ends[end.UID] = end
+		b.ends[uid] = end
 	}
 	c.ends.add(b.ends)
 	return b, nil
 }
 
-// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. When read
-// is true, it also removes the confirmation. The API server refuses the write when the ConfigMap has changed since it was read, so that no
-// confirmation is removed that drover has not read.
-func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool, report string, read bool) error {
+// write writes the report, and the ends of the Machines that have or had something left, when that changes the ConfigMap. It also removes a
+// confirmation that was read. The API server refuses the write when the ConfigMap has changed since it was read, so that no confirmation is
+// removed that drover has not read.
+func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool, report string) error {
 	now := b.object.DeepCopy()
 	now.Data = map[string]string{}
 	kept := c.ends.known()
@@ -72,28 +75,22 @@ func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool
 		_, stored := b.ends[uid]
 		return !left[uid] && !stored && !end.Confirmed
 	})
-	if some := sorted(kept); len(some) > 0 {
-		// The ends of Machines that have nothing left any more come last.
-		slices.SortStableFunc(some, func(a, b verdict.End) int { return cmp.Compare(rank(left, a), rank(left, b)) })
-		text, err := json.Marshal(some[:min(mostStored, len(some))])
-		if err != nil {
-			return fmt.Errorf("encoding the ends of Machines: %w", err)
-		}
+	text, err := json.Marshal(newest(kept, left, mostStored))
+	if len(kept) > 0 {
 		now.Data[endedKey] = string(text)
 	}
 	if report != "" {
 		now.Data[reportKey] = report
 	}
-	if read {
+	if b.read {
 		delete(now.Annotations, v1alpha1.AnnotationCollect)
 	}
-	var err error
 	switch {
-	case b.object.ResourceVersion == "":
-		err = c.Control.GetClient().Create(ctx, now, client.FieldOwner(fieldOwner))
-	case !read && maps.Equal(now.Data, b.object.Data):
-	default:
-		err = c.Control.GetClient().Patch(ctx, now, client.MergeFromWithOptions(b.object, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	case err != nil:
+	case now.ResourceVersion == "":
+		err = c.Control.GetClient().Create(ctx, now, client.FieldOwner(name))
+	case b.read || !maps.Equal(now.Data, b.object.Data):
+		err = c.Control.GetClient().Patch(ctx, now, client.MergeFromWithOptions(b.object, client.MergeFromWithOptimisticLock{}), client.FieldOwner(name))
 	}
 	if err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", c.Namespace, name, err)
@@ -101,10 +98,20 @@ func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool
 	return nil
 }
 
-// rank returns 0 for the end of a Machine that has something left, and 1 for others.
-func rank(left map[types.UID]bool, end verdict.End) int {
-	if left[end.UID] {
-		return 0
+// storeEnds stores the ends of Machines that were observed since the last time and have left something, so that the next leader has them.
+func (c *Collector) storeEnds(ctx context.Context) {
+	if !c.ends.unstored.Load() || !c.leads() {
+		return
 	}
-	return 1
+	b, err := c.read(ctx)
+	if err == nil {
+		var nodes []verdict.Node
+		if nodes, err = c.listNodes(ctx); err == nil {
+			err = c.write(ctx, b, verdict.Left(c.Cloud.Tagged(ctx), nodes), b.object.Data[reportKey])
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Storing the ends of Machines failed; drover tries again")
+		c.ends.unstored.Store(true)
+	}
 }

@@ -2,29 +2,37 @@ package orphans
 
 import (
 	"testing"
-	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
 func TestANodeIsReadAgainBeforeItsDrain(t *testing.T) {
-	dead := verdict.Node{Name: "n", UID: "u", OwnedBy: "m", Changed: time.Unix(1, 0)}
-	works := dead
-	works.Ready, works.Changed = true, time.Unix(2, 0)
-	other := dead
-	other.UID = "another"
+	t.Parallel()
+	w := newWorldInMemory(t)
+	w.start()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	w.must(w.client.Create(t.Context(), n))
+	w.ready(n, corev1.ConditionTrue)
 	for name, tc := range map[string]struct {
-		now, judged verdict.Node
-		same        bool
+		change func(judged *verdict.Node)
+		drains bool
 	}{
-		"a Node that became NotReady after drover had decided to drain it is drained (MCM-81)":          {dead, works, true},
-		"a Node that became Ready after drover had decided to drain it is not drained (MCM-81)":         {works, dead, false},
-		"a new Node with the name of the Node that drover had decided to drain is not drained (MCM-81)": {other, dead, false},
+		"a Node that has not changed since drover decided to drain it is drained (MCM-81)":              {func(*verdict.Node) {}, true},
+		"a Node that became Ready after drover had decided to drain it is not drained (MCM-81)":         {func(judged *verdict.Node) { judged.Ready = false }, false},
+		"a new Node with the name of the Node that drover had decided to drain is not drained (MCM-81)": {func(judged *verdict.Node) { judged.UID = "another" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := sameNode(tc.now, tc.judged); got != tc.same {
-				t.Errorf("sameNode() = %v", got)
+			judged := nodeOf(n, w.cloud)
+			tc.change(&judged)
+			if waiting, err := w.drain(t.Context(), &judged); waiting != "" || (err == nil) != tc.drains || w.now(n).Spec.Unschedulable != tc.drains {
+				t.Errorf("waits for %q, %v", waiting, err)
 			}
+			n.Spec.Unschedulable, n.Spec.Taints = false, nil
+			n.ResourceVersion = ""
+			w.must(w.client.Update(t.Context(), n))
 		})
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -24,25 +24,14 @@ type ends struct {
 	clock    clock.PassiveClock
 	mu       sync.Mutex
 	all      verdict.Ends
-	// observed has a value when an end was observed since the last receive.
-	observed chan struct{}
-}
-
-func newEnds(p cloud.Provider, c clock.PassiveClock) *ends {
-	return &ends{provider: p, clock: c, all: verdict.Ends{}, observed: make(chan struct{}, 1)}
-}
-
-// handler returns the handler of the events of an informer of Machines.
-func (e *ends) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: e.exists, DeleteFunc: e.observe}
+	// unstored reports whether an end was observed since the collector stored the ends.
+	unstored atomic.Bool
 }
 
 // exists forgets the end of a Machine that exists again, as after a restore of etcd.
 func (e *ends) exists(o any) {
 	if m, ok := o.(*v1alpha1.Machine); ok {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.all, m.UID)
+		e.forget([]types.UID{m.UID})
 	}
 }
 
@@ -58,23 +47,7 @@ func (e *ends) observe(o any) {
 		end.Ordered = m.DeletionTimestamp.UTC()
 	}
 	e.add(verdict.Ends{m.UID: end})
-	e.signal()
-}
-
-// signal makes the collector store the ends that it has observed.
-func (e *ends) signal() {
-	select {
-	case e.observed <- struct{}{}:
-	default:
-	}
-}
-
-// unsignal takes the signal back: a round stores the ends, too.
-func (e *ends) unsignal() {
-	select {
-	case <-e.observed:
-	default:
-	}
+	e.unstored.Store(true)
 }
 
 // add adds ends. Of two ends of a Machine the one that a person has confirmed counts, otherwise the later one.
@@ -88,18 +61,16 @@ func (e *ends) add(more verdict.Ends) {
 	}
 	if len(e.all) > mostEnds {
 		// More than one end is forgotten, so that this is not done for each new one.
-		e.all = newest(e.all, mostEnds-mostEnds/10)
+		e.all = newest(e.all, nil, mostEnds-mostEnds/10)
 	}
 }
 
-// forget forgets those of the ends that a round has judged that are over. An end that was observed since stays.
-func (e *ends) forget(judged verdict.Ends, over []types.UID) {
+// forget forgets the ends of Machines.
+func (e *ends) forget(over []types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, uid := range over {
-		if e.all[uid] == judged[uid] {
-			delete(e.all, uid)
-		}
+		delete(e.all, uid)
 	}
 }
 
@@ -110,18 +81,15 @@ func (e *ends) known() verdict.Ends {
 	return maps.Clone(e.all)
 }
 
-// sorted returns ends, with the latest first.
-func sorted(all verdict.Ends) []verdict.End {
-	return slices.SortedFunc(maps.Values(all), func(a, b verdict.End) int {
+// newest returns n of the ends: first the latest of those of Machines that have something left.
+func newest(all verdict.Ends, left map[types.UID]bool, n int) verdict.Ends {
+	for _, end := range slices.SortedFunc(maps.Values(all), func(a, b verdict.End) int {
+		if left[a.UID] != left[b.UID] {
+			return map[bool]int{true: 1, false: -1}[left[b.UID]]
+		}
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.UID, b.UID))
-	})
-}
-
-// newest returns the latest ends, at most n.
-func newest(all verdict.Ends, n int) verdict.Ends {
-	some := verdict.Ends{}
-	for _, end := range sorted(all)[:min(n, len(all))] {
-		some[end.UID] = end
+	})[min(n, len(all)):] {
+		delete(all, end.UID)
 	}
-	return some
+	return all
 }

@@ -62,7 +62,7 @@ func TestANodeThatRegistersAgainWithTheCertificateOfADeadMachineGetsNoPods(t *te
 	inOrder(t, "a Node whose Machine appears between decision and write is not tainted (F-97)", func(t *testing.T) {
 		late := register("pool-a-74cf5b9d8b-z4z4z")
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: late.Name}}
-		snapshot := w.gather(t.Context())
+		snapshot := w.gather(t.Context(), false)
 		w.must(w.client.Create(t.Context(), m))
 		w.eventually("the cache has the Machine", func() bool {
 			return w.mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(m), m.DeepCopy()) == nil
@@ -72,8 +72,8 @@ func TestANodeThatRegistersAgainWithTheCertificateOfADeadMachineGetsNoPods(t *te
 		if i < 0 {
 			t.Fatalf("found %+v", v.Orphans)
 		}
-		if done, err := w.taint(t.Context(), &v.Orphans[i]); done || err != nil || len(w.now(late).Spec.Taints) > 0 {
-			t.Errorf("tainted: %v, error %v", done, err)
+		if err := w.expel(t.Context(), &v.Orphans[i]); err == nil || len(w.now(late).Spec.Taints) > 0 {
+			t.Errorf("taints %v, error %v", w.now(late).Spec.Taints, err)
 		}
 	})
 }

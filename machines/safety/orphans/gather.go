@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,15 +25,22 @@ import (
 const pageSize = 100
 
 // gather reads the input of a round. It reads the Machines after the resources: a Machine exists before its resources, so the
-// list of Machines contains the Machine of each resource.
-func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
+// list of Machines contains the Machine of each resource. Between two rounds it makes no call: the caches suffice, because then nothing
+// is deleted.
+func (c *Collector) gather(ctx context.Context, between bool) *verdict.Snapshot {
 	// The ends come first: a Machine that ends while its list is read is in the list, which does not mean that its end is over.
 	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), Ends: c.ends.known(), Projects: c.Cloud.Tagged(ctx)}
-	var failed [4]error
-	s.Machines, failed[0] = c.listMachines(ctx)
-	s.Defined, failed[1] = kinds.Since(ctx, c.Control.GetAPIReader())
+	var failed [5]error
+	if between {
+		s.Machines, failed[0] = c.listMachines(ctx, c.Control.GetClient(), 0)
+	} else {
+		s.Machines, failed[0] = c.listMachines(ctx, c.Control.GetAPIReader(), pageSize)
+		c.defined, failed[1] = kinds.Since(ctx, c.Control.GetAPIReader())
+	}
+	s.Defined = c.defined
 	s.Nodes, failed[2] = c.listNodes(ctx)
-	s.Sets, s.Deployments, failed[3] = c.listGroups(ctx)
+	s.Sets, failed[3] = c.names(ctx, &v1alpha1.MachineSetList{})
+	s.Deployments, failed[4] = c.names(ctx, &v1alpha1.MachineDeploymentList{})
 	s.Stale = c.stale()
 	if err := errors.Join(failed[:]...); s.Stale == "" && err != nil {
 		s.Stale = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -41,30 +50,27 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 
 // stale returns why the reads of this round may be out of date.
 func (c *Collector) stale() string {
-	switch {
-	case !c.leads():
+	if !c.leads() {
 		return "the lease was not renewed lately, so another process may be the leader"
-	case c.Stale != nil:
-		return c.Stale()
 	}
-	return ""
+	return c.Stale()
 }
 
 // leads reports whether this process is certainly the only leader.
 func (c *Collector) leads() bool { return c.Lease == nil || c.Lease.Fresh(c.Clock.Now()) }
 
-// listMachines lists the Machines of all namespaces from the API server, page by page. All pages have the same resource
-// version.
-func (c *Collector) listMachines(ctx context.Context) (all []verdict.Machine, err error) {
+// listMachines lists the Machines of all namespaces, page by page. All pages have the same resource version. A page of 0 Machines means
+// that all are in one page, as for a cache, which has no pages.
+func (c *Collector) listMachines(ctx context.Context, from client.Reader, page int64) (all []verdict.Machine, err error) {
 	for next := ""; ; {
-		var page v1alpha1.MachineList
-		if err := c.Control.GetAPIReader().List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+		var list v1alpha1.MachineList
+		if err := from.List(ctx, &list, client.Limit(page), client.Continue(next), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing Machines: %w", err)
 		}
-		for i := range page.Items {
-			all = append(all, machineOf(&page.Items[i], c.Cloud))
+		for i := range list.Items {
+			all = append(all, machineOf(&list.Items[i], c.Cloud))
 		}
-		if next = page.Continue; next == "" {
+		if next = list.Continue; next == "" || page == 0 {
 			return all, nil
 		}
 	}
@@ -93,22 +99,16 @@ func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
 	return all, nil
 }
 
-// listGroups returns the names of all MachineSets and MachineDeployments from the informer cache.
-func (c *Collector) listGroups(ctx context.Context) (sets, deployments []string, err error) {
-	var ofSets v1alpha1.MachineSetList
-	var ofDeployments v1alpha1.MachineDeploymentList
-	for _, list := range []client.ObjectList{&ofSets, &ofDeployments} {
-		if err := c.Control.GetClient().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, nil, fmt.Errorf("listing the groups of Machines: %w", err)
-		}
+// names returns the names of the objects of a kind from the informer cache.
+func (c *Collector) names(ctx context.Context, list client.ObjectList) (all []string, err error) {
+	if err := c.Control.GetClient().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the groups of Machines: %w", err)
 	}
-	for i := range ofSets.Items {
-		sets = append(sets, ofSets.Items[i].Name)
-	}
-	for i := range ofDeployments.Items {
-		deployments = append(deployments, ofDeployments.Items[i].Name)
-	}
-	return sets, deployments, nil
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		all = append(all, o.(client.Object).GetName())
+		return nil
+	})
+	return all, err
 }
 
 func nodeOf(n *corev1.Node, provider cloud.Provider) verdict.Node {

@@ -17,10 +17,7 @@ type metrics struct {
 	collected        *prometheus.CounterVec
 }
 
-// orphanKinds are the kinds of orphans.
-var orphanKinds = []string{string(cloud.ResourceServer), string(cloud.ResourcePort), string(cloud.ResourceFloatingIP), verdict.KindNode}
-
-// newMetrics returns the metrics, and registers them if registry is not nil.
+// newMetrics returns the metrics, and registers them.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -33,12 +30,9 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_orphans_collected_total", Help: "Accepted deletions of resources and Nodes that had no Machine.",
 		}, []string{"kind"}),
 	}
-	for _, kind := range orphanKinds {
+	for _, kind := range verdict.Kinds {
 		m.orphans.WithLabelValues(label(kind))
 		m.collected.WithLabelValues(label(kind))
-	}
-	if registry == nil {
-		return m, nil
 	}
 	if err := errors.Join(registry.Register(m.orphans), registry.Register(m.aborted), registry.Register(m.collected)); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
@@ -47,7 +41,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // label returns the label value for a kind.
-func label(kind string) string { return strings.ReplaceAll(kind, " ", "_") }
+func label(kind cloud.ResourceKind) string { return strings.ReplaceAll(string(kind), " ", "_") }
 
 // set sets the gauges according to a verdict. A round without a decision leaves the numbers of orphans unchanged.
 func (m *metrics) set(v *verdict.Verdict) {
@@ -60,13 +54,11 @@ func (m *metrics) set(v *verdict.Verdict) {
 	if !v.Judged {
 		return
 	}
-	count := map[string]int{}
+	count := map[cloud.ResourceKind]int{}
 	for i := range v.Orphans {
 		count[v.Orphans[i].Kind]++
 	}
-	for _, kind := range orphanKinds {
+	for _, kind := range verdict.Kinds {
 		m.orphans.WithLabelValues(label(kind)).Set(float64(count[kind]))
 	}
 }
-
-func (m *metrics) deleted(kind string) { m.collected.WithLabelValues(label(kind)).Inc() }

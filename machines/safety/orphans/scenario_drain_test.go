@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -150,6 +151,7 @@ func (b *bubble) start(catalog *memory.Catalog, timeout time.Duration) (stop fun
 	c, err := New(Options{
 		Control: mgr, Target: mgr, Cloud: b.cloud, Clock: clock.RealClock{}, Period: testPeriod,
 		Settings: verdict.Settings{Age: testPeriod}, MaxPerPass: 10, DrainTimeout: timeout, Namespace: "default",
+		Stale: func() string { return "" }, Registry: prometheus.NewRegistry(),
 	})
 	b.must(err)
 	b.must(c.SetupWithManager(mgr))
@@ -267,6 +269,22 @@ func TestTheDrainOfAnOrphansNodeBetweenTwoRoundsOfTheOrphanCheck(t *testing.T) {
 			b.at(4 * testPeriod)
 			if !b.cloud.deleted.Load() {
 				t.Error("the round after the timeout does not delete the server")
+			}
+		})
+	})
+	t.Run("a drain ends when its Node is gone, and the next round deletes the server (MCM-81)", func(t *testing.T) {
+		inBubble(t, time.Hour, func(b *bubble) {
+			b.at(3 * testPeriod)
+			b.must(b.admin.Delete(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}))
+			b.at(3*testPeriod + time.Minute)
+			calls := b.calls.Load()
+			b.at(4*testPeriod - 2*time.Second)
+			if b.cloud.deleted.Load() || b.calls.Load() != calls {
+				t.Errorf("between two rounds: deleted %v, %d calls", b.cloud.deleted.Load(), b.calls.Load()-calls)
+			}
+			b.at(4 * testPeriod)
+			if !b.cloud.deleted.Load() {
+				t.Error("the next round does not delete the server")
 			}
 		})
 	})

@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,9 +54,9 @@ func Left(projects []cloud.Project, nodes []Node) map[types.UID]bool {
 // over returns the ends that have no meaning any more: nothing is left of the Machine for long, or the Machine exists, for example
 // because etcd was restored.
 func (j *judgement) over() (uids []types.UID) {
-	complete := j.incomplete() == ""
+	complete := j.complete()
 	for uid, end := range j.Ends {
-		if j.living.uids[uid] || complete && !j.left[uid] && j.Now.Sub(end.Time) >= kept {
+		if j.living[uid] || complete && !j.Left[uid] && j.Now.Sub(end.Time) >= kept {
 			uids = append(uids, uid)
 		}
 	}
@@ -63,7 +64,15 @@ func (j *judgement) over() (uids []types.UID) {
 }
 
 // prove sets the end of an orphan's Machine. When the end does not prove that the orphan may be deleted now, prove also sets the reason.
-func (j *judgement) prove(o *Orphan, uid types.UID) {
+func (j *judgement) prove(o *Orphan) {
+	uid := o.Machine
+	if o.Kind == KindNode {
+		// A person who has named the Node has confirmed the Node alone. The UID of a Machine that it shows proves nothing then, because its
+		// kubelet chooses it.
+		if uid = o.Node.UID; !j.Ends[uid].Confirmed {
+			uid = o.Node.owner()
+		}
+	}
 	var known bool
 	o.End, known = j.Ends[uid]
 	switch {
@@ -82,10 +91,7 @@ func (j *judgement) prove(o *Orphan, uid types.UID) {
 // ID of a resource or the UID of a Machine, which stand for all that the Machine has left, the name of a Node, which stands for that
 // Node alone, or a [Project]. A project stands for those of its orphans that are in the report that the person has read.
 func (v *Verdict) Confirm(words []string, now time.Time, report string) (confirmed Ends, unknown []string) {
-	shown := map[string]bool{}
-	for _, word := range strings.Fields(report) {
-		shown[word] = true
-	}
+	shown := strings.Fields(report)
 	confirmed = Ends{}
 	for _, word := range words {
 		known := false
@@ -95,7 +101,7 @@ func (v *Verdict) Confirm(words []string, now time.Time, report string) (confirm
 			if o.Kind == KindNode && word == o.ID {
 				uid = o.Node.UID
 			}
-			if !o.Blocked && uid != "" && (word == o.ID || word == string(o.Machine) || shown[o.ID] && o.Kind != KindNode && word == Project(&o.Resource)) {
+			if !o.Blocked && uid != "" && (word == o.ID || word == string(o.Machine) || o.Kind != KindNode && word == Project(&o.Resource) && slices.Contains(shown, o.ID)) {
 				known, confirmed[uid] = true, End{UID: uid, Place: o.End.Place, Time: now, Confirmed: true}
 			}
 		}

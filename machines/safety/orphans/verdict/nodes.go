@@ -1,61 +1,47 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // mostMarks is how many Nodes one round may change by setting or removing the annotation unmanaged.
 const mostMarks = 50
 
-// findNodes finds the Nodes with drover's labels whose Machine does not exist any more, and the Nodes that were never
-// drover's.
-func (j *judgement) findNodes() {
-	var found []Orphan
-	outlive := 0
-	for i := range j.Nodes {
-		n := &j.Nodes[i]
-		o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n}
-		switch {
-		case j.outlives(n, &o):
-			o.block(Outlives)
-			o.Expel = !n.Expelled && !j.ReportOnly
-			outlive++
-			found = append(found, o)
-		case j.hasMachine(n):
-			j.mark(n, false)
-		case n.hasLabels():
-			j.judgeNode(n, &o)
-			found = append(found, o)
-		default:
-			j.mark(n, n.ControlPlane == "")
-		}
+// findNode judges a Node with drover's labels whose Machine does not exist any more, and a Node that was never drover's.
+func (j *judgement) findNode(n *Node) {
+	o := Orphan{Resource: cloud.Resource{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy}, Node: n}
+	switch {
+	case j.outlives(&o):
+		o.block(Outlives)
+		o.Expel = !n.Expelled && !j.ReportOnly
+		j.outlive++
+	case j.hasMachine(n):
+		j.mark(n, false)
+		return
+	case !n.hasLabels():
+		j.mark(n, n.ControlPlane == "")
+		return
+	default:
+		j.judgeNode(&o)
 	}
-	slices.SortFunc(found, func(a, b Orphan) int { return cmp.Compare(a.ID, b.ID) })
-	for i := range found {
-		// When so many Nodes outlive their Machines, the cause may be a mistake in what drover has read.
-		found[i].Expel = found[i].Expel && outlive <= max(3, len(j.Nodes)/10)
-	}
-	j.verdict.Orphans = append(j.verdict.Orphans, found...)
+	j.Orphans = append(j.Orphans, o)
 }
 
 // hasMachine reports whether the Node belongs, or may belong, to an existing Machine: by the UID or the name in its labels and
 // annotations, by its server, or by its own name.
 func (j *judgement) hasMachine(n *Node) bool {
-	return j.living.uids[n.OwnedBy] || j.living.names[n.Machine] || j.living.servers[n.Server] || j.living.nodes[n.Name]
+	return j.living[n.OwnedBy] || j.living[n.Machine] || j.living[n.Server] || j.living[n.Name]
 }
 
 // judgeNode sets why a labeled Node without a Machine is not deleted. Before a Node is deleted, the cloud must also prove that the server is
 // gone.
-func (j *judgement) judgeNode(n *Node, o *Orphan) {
-	j.prove(o, n.owner())
-	if named, ok := j.Ends[n.UID]; ok && named.Confirmed {
-		// A person has named this Node. The UID of a Machine that it shows proves nothing, because its kubelet chooses it.
-		o.End, o.Why, o.Unconfirmed = named, "", false
-	}
+func (j *judgement) judgeNode(o *Orphan) {
+	n := o.Node
+	j.prove(o)
 	switch {
 	case n.worked(j.Now, j.Age):
 		o.block(fmt.Sprintf("it is Ready, or was within the last %s, so its server works", j.Age))
@@ -63,7 +49,7 @@ func (j *judgement) judgeNode(n *Node, o *Orphan) {
 		o.block("it belongs to the control plane, because it has " + n.ControlPlane)
 	case n.Server == "":
 		o.block("it has no provider ID of a known cloud, so nothing proves that its server is gone")
-	case j.servers[n.Server]:
+	case j.listed[n.Server]:
 		o.block("its server exists")
 	case n.Finalizers:
 		o.block("it has finalizers, so another controller must finish first")
@@ -73,10 +59,10 @@ func (j *judgement) judgeNode(n *Node, o *Orphan) {
 // mark plans to set or remove the Node's annotation unmanaged, unless the Node is already in the wanted state. It does not set
 // the annotation on a young Node, which may still get its Machine.
 func (j *judgement) mark(n *Node, set bool) {
-	if j.ReportOnly || n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.verdict.Marks) == mostMarks {
+	if j.ReportOnly || n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.Marks) == mostMarks {
 		return
 	}
-	j.verdict.Marks = append(j.verdict.Marks, NodeMark{n, set})
+	j.Marks = append(j.Marks, NodeMark{n, set})
 }
 
 // Outlives is the text in field Why of a Node that outlives its Machine.
@@ -86,20 +72,17 @@ const Outlives = "its kubelet reports although its Machine and its server are go
 // certificate of a Node can register the Node again, and chooses its labels, annotations and provider ID. So these never show that the Node
 // has a Machine: only a Machine or a tagged server with the Node's name does. When the Node's name does not show that it was a Machine's,
 // the Node must have drover's labels, and outlives sets the end of its Machine in o: the cloud must still prove that the server is gone.
-func (j *judgement) outlives(n *Node, o *Orphan) bool {
+func (j *judgement) outlives(o *Orphan) bool {
+	n := o.Node
 	switch {
-	case !n.Ready || n.LabeledControlPlane || j.living.nodes[n.Name] || j.serverNames[n.Name]:
+	case !n.Ready || n.LabeledControlPlane || j.living[n.Name] || j.listed[n.Name]:
 		return false
 	case j.isMachineName(n.Name):
-		return j.incomplete() == ""
-	case !n.hasLabels() || n.Server == "" || j.hasMachine(n) || j.servers[n.Server]:
+		return j.complete()
+	case !n.hasLabels() || n.Server == "" || j.hasMachine(n) || j.listed[n.Server]:
 		return false
 	}
-	j.prove(o, n.owner())
-	if named, ok := j.Ends[n.UID]; ok && named.Confirmed {
-		// A person has named this Node. The UID of a Machine that it shows proves nothing, because its kubelet chooses it.
-		o.End, o.Why, o.Unconfirmed = named, "", false
-	}
+	j.prove(o)
 	return o.Why == ""
 }
 

@@ -1,8 +1,13 @@
 package verdict
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 )
 
@@ -17,10 +22,12 @@ const (
 	Incomplete Reason = "ProjectIncomplete"
 	// Unconfirmed means that nothing proves that the Machine of an orphan has ended. A person can confirm it.
 	Unconfirmed Reason = "Unconfirmed"
+	// Ignored means that a person has confirmed something that does not need it.
+	Ignored Reason = "ConfirmationIgnored"
 )
 
 // Reasons are all reasons, for metrics.
-var Reasons = []Reason{Stale, Incomplete, Unconfirmed}
+var Reasons = []Reason{Stale, Incomplete, Unconfirmed, Ignored}
 
 // Stop is a reason why orphans are not collected, with a message for operators.
 type Stop struct {
@@ -28,15 +35,20 @@ type Stop struct {
 	Message string
 }
 
-// KindNode is the kind of an [Orphan] that is a Node. The other kinds are those of cloud.ResourceKind.
+// KindNode is the kind of an [Orphan] that is a Node.
 const KindNode = "node"
+
+// Kinds are the kinds of orphans, in the order in which they are deleted.
+var Kinds = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP, cloud.ResourcePort, KindNode}
 
 // Orphan is a resource or Node that has no Machine any more.
 type Orphan struct {
-	// Kind is server, port, floating IP or node. ID is the resource's ID, or the name of a Node.
-	Kind, ID, Name string
-	// Machine is the Machine's UID in the owner tag or label; it may be empty for a Node.
-	Machine types.UID
+	// Resource describes the orphan. For a Node it has the kind [KindNode], the Node's name as ID, and the UID of the Machine in the Node's
+	// label, which may be empty.
+	cloud.Resource
+	// Node is the orphan if it is a Node, or the Node of a server, which is drained before the server is deleted. Node is nil when the
+	// orphan has none.
+	Node *Node
 	// Delete reports whether the orphan must be deleted. Why explains to operators what becomes of the orphan.
 	Delete bool
 	Why    string
@@ -44,25 +56,8 @@ type Orphan struct {
 	Unconfirmed, Blocked bool
 	// End is the end of the Machine; only its UID is set when the end is not known.
 	End End
-	// Resource is the resource, unless the orphan is a Node. Node is the orphan if it is a Node, or the Node of a server,
-	// which is drained before the server is deleted. Node is nil when the orphan has none.
-	Resource cloud.Resource
-	Node     *Node
 	// Expel reports whether the orphan is a Node that must get the taint [v1alpha1.TaintMachineGone] now.
 	Expel bool
-}
-
-// MayBelongTo reports whether a Machine has, or may have, the server or the Node of an orphan. It compares the UID and the
-// name in owner tags and labels, the server that the Machine names, and the names of the Machine's server and Node.
-func (o *Orphan) MayBelongTo(m *Machine) bool {
-	named := func(name string) bool { return name != "" && (m.ServerName == name || m.NodeName == name) }
-	has := func(uid types.UID, server cloud.ServerID) bool {
-		return uid != "" && m.UID == uid || server != "" && m.Server == server
-	}
-	if has(o.Machine, o.Resource.Key) || named(o.Resource.Name) {
-		return true
-	}
-	return o.Node != nil && (has(o.Node.OwnedBy, o.Node.Server) || named(o.Node.Name) || m.Name == o.Node.Machine)
 }
 
 // BeingDeleted is the text in field Why of an orphan that is deleted now, or in the next rounds.
@@ -80,7 +75,7 @@ type Verdict struct {
 	Judged bool
 	// Stops are the reasons why nothing, or not everything, is collected.
 	Stops []Stop
-	// Orphans lists servers first, then floating IPs, then ports, then Nodes.
+	// Orphans are in the order of [Kinds].
 	Orphans []Orphan
 	Marks   []NodeMark
 	// Over are the ends that have no meaning any more. Left are the Machines that have a resource or Node left.
@@ -88,16 +83,110 @@ type Verdict struct {
 	Left map[types.UID]bool
 }
 
+// judgement is the state of the decision in one round.
+type judgement struct {
+	*Snapshot
+	Verdict
+	// living holds the UIDs of the Machines that exist, their names, their servers, and the names of their servers and Nodes.
+	living map[any]bool
+	// listed holds the tagged servers that exist, their names, and the home of each.
+	listed map[any]bool
+	// nodes finds a Node by its name, by its server, and, if it has no server, by the UID in its label.
+	nodes map[any]*Node
+	// outlive is the number of Nodes that outlive their Machines.
+	outlive int
+}
+
+// home is the project in which a Machine has its resources.
+type home struct {
+	place   string
+	machine types.UID
+}
+
 // Judge decides about all resources and Nodes without a Machine.
 func Judge(s *Snapshot) Verdict {
 	if s.Stale != "" {
 		return Verdict{Stops: []Stop{{Stale, s.Stale}}}
 	}
-	j := &judgement{Snapshot: s, verdict: Verdict{Judged: true}}
+	j := &judgement{
+		Snapshot: s, Verdict: Verdict{Judged: true, Left: Left(s.Projects, s.Nodes)},
+		living: map[any]bool{}, listed: map[any]bool{}, nodes: map[any]*Node{},
+	}
 	j.index()
 	j.findResources()
-	j.findNodes()
+	for i := range j.Nodes {
+		j.findNode(&j.Nodes[i])
+	}
 	j.decide()
-	j.verdict.Over, j.verdict.Left = j.over(), j.left
-	return j.verdict
+	j.Over = j.over()
+	return j.Verdict
+}
+
+func (j *judgement) index() {
+	for i := range j.Machines {
+		m := &j.Machines[i]
+		for _, key := range []any{m.UID, m.Name, m.Server, m.ServerName, m.NodeName} {
+			j.living[key] = true
+		}
+	}
+	delete(j.living, "")
+	delete(j.living, cloud.ServerID(""))
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		if j.nodes[n.Name] = n; n.Server != "" {
+			j.nodes[n.Server] = n
+		} else {
+			j.nodes[n.OwnedBy] = n
+		}
+	}
+	delete(j.nodes, types.UID(""))
+	for i := range j.Projects {
+		for k := range j.Projects[i].Resources {
+			if r := &j.Projects[i].Resources[k]; r.Kind == cloud.ResourceServer {
+				j.listed[r.Key], j.listed[r.Name], j.listed[home{r.Place, r.Machine}] = true, true, true
+			}
+		}
+	}
+}
+
+// complete reports whether the absence of a server from all projects proves that the server is gone.
+func (j *judgement) complete() bool {
+	return len(j.Projects) > 0 && !slices.ContainsFunc(j.Projects, func(p cloud.Project) bool { return p.Unknown != "" })
+}
+
+// block sets why an orphan is not deleted, whatever is known about its Machine. An empty why changes nothing.
+func (o *Orphan) block(why string) {
+	if why != "" {
+		o.Why, o.Unconfirmed, o.Blocked = why, false, true
+	}
+}
+
+const remedy = " need a confirmation. To have them deleted, set the annotation " + v1alpha1.AnnotationCollect + " of this ConfigMap to "
+
+// decide decides which orphans are deleted, and says which need a confirmation.
+func (j *judgement) decide() {
+	slices.SortStableFunc(j.Orphans, func(a, b Orphan) int {
+		return cmp.Or(cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), strings.Compare(a.ID, b.ID))
+	})
+	for i := range j.Orphans {
+		o := &j.Orphans[i]
+		// When so many Nodes outlive their Machines, the cause may be a mistake in what drover has read.
+		o.Expel = o.Expel && j.outlive <= max(3, len(j.Nodes)/10)
+		switch {
+		case o.Unconfirmed:
+			stop := Stop{Unconfirmed, "Nodes" + remedy + "their names"}
+			if o.Kind != KindNode {
+				project := Project(&o.Resource)
+				stop.Message = "Orphans in " + project + remedy + "their IDs, the UIDs of their Machines, or " + project
+			}
+			if !slices.Contains(j.Stops, stop) {
+				j.Stops = append(j.Stops, stop)
+			}
+		case o.Why != "":
+		case j.ReportOnly:
+			o.Why = "it is only reported (--orphans=report)"
+		default:
+			o.Delete, o.Why = true, BeingDeleted
+		}
+	}
 }
