@@ -189,3 +189,11 @@ func Is(err error, class Class) bool {
 	e := Of(err)
 	return e != nil && e.Class == class
 }
+
+// IgnoreNotFound returns nil for an error of the class NotFound, and err otherwise.
+func IgnoreNotFound(err error) error {
+	if Is(err, NotFound) {
+		return nil
+	}
+	return err
+}

@@ -138,7 +138,7 @@ func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error 
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
 	})
-	return ignoreNotFound(err)
+	return fault.IgnoreNotFound(err)
 }
 
 func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
@@ -155,5 +155,5 @@ func (i *instance) askToDeletePort(ctx context.Context, n int, port inventory.Po
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()
 	})
-	return ignoreNotFound(err)
+	return fault.IgnoreNotFound(err)
 }

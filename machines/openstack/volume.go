@@ -143,7 +143,7 @@ func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err 
 		_, err := api.Delete(ctx, api.ServiceURL("volumes", id), nil)
 		return err
 	})
-	return fault.Is(err, fault.NotFound), ignoreNotFound(err)
+	return fault.Is(err, fault.NotFound), fault.IgnoreNotFound(err)
 }
 
 // volumeFate is how drover handles a volume whose server is gone.
@@ -174,12 +174,4 @@ func judgeVolume(v *volume, servers []string) volumeFate {
 		return volumeLeft
 	}
 	return volumeGoing
-}
-
-// ignoreNotFound returns nil for a NotFound error, and err otherwise.
-func ignoreNotFound(err error) error {
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
 }

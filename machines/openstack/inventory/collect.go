@@ -23,11 +23,15 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	p.mu.Lock()
 	s := p.session
 	p.mu.Unlock()
-	err := p.check(ctx, s, r)
+	check := p.checkAddress
+	if r.Kind == cloud.ResourceServer {
+		check = p.checkServer
+	}
+	err := check(ctx, s, r)
 	if err == nil {
 		err = calls.Delete(ctx, s, owner.Kind(r.Kind), r.ID, "which has no Machine")
 	}
-	if err != nil && !fault.Is(err, fault.NotFound) {
+	if err := fault.IgnoreNotFound(err); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -35,17 +39,6 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	p.mu.Unlock()
 	p.Kick()
 	return nil
-}
-
-// check looks the resource up. It returns an error when the resource must not be deleted, and NotFound when it does not exist any more.
-func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) error {
-	switch r.Kind {
-	case cloud.ResourceServer:
-		return p.checkServer(ctx, s, r)
-	case cloud.ResourcePort:
-		return p.checkPort(ctx, s, r)
-	}
-	return p.checkFloatingIP(ctx, s, r)
 }
 
 // leftAlone returns the error that explains why Collect does not delete a resource.
@@ -65,50 +58,39 @@ func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Re
 	return nil
 }
 
-// checkPort returns an error unless the port has the owner tag of this cluster and the Machine, and no living server uses it.
-func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Resource) error {
-	row, err := calls.LookUpPort(ctx, s, r.ID)
+// checkAddress returns an error unless the port or floating IP has the owner tag of this cluster and the Machine, and no living server uses
+// it.
+func (p *Project) checkAddress(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	description, port, err := lookUpAddress(ctx, s, r)
 	if err != nil {
 		return err
 	}
-	if err := p.checkTag(row.Description, r); err != nil {
-		return err
-	}
-	return p.checkUnused(ctx, s, r, row)
-}
-
-// checkFloatingIP returns an error unless the floating IP has the owner tag of this cluster and the Machine, and no living server
-// uses its port. A floating IP whose port is gone is unused.
-func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r cloud.Resource) error {
-	row, err := calls.LookUpFloatingIP(ctx, s, r.ID)
-	if err != nil {
-		return err
-	}
-	if err := p.checkTag(row.Description, r); err != nil || row.PortID == "" {
-		return err
-	}
-	port, err := calls.LookUpPort(ctx, s, row.PortID)
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.checkUnused(ctx, s, r, port)
-}
-
-func (p *Project) checkTag(description string, r cloud.Resource) error {
 	if tag, ours := p.cluster.Read(owner.Kind(r.Kind), description); !ours || tag.Machine != r.Machine {
 		return leftAlone(r, "its description does not name this cluster and Machine %s", r.Machine)
 	}
-	return nil
+	return checkUnused(ctx, s, r, port)
+}
+
+// lookUpAddress returns the description of a port or floating IP, and the port itself or that of the floating IP, which is empty when the
+// floating IP has no port. A floating IP whose port is gone is unused.
+func lookUpAddress(ctx context.Context, s *client.Session, r cloud.Resource) (description string, port *PortRow, err error) {
+	if r.Kind == cloud.ResourcePort {
+		port, err = calls.LookUpPort(ctx, s, r.ID)
+		return port.Description, port, err
+	}
+	ip, err := calls.LookUpFloatingIP(ctx, s, r.ID)
+	if err != nil || ip.PortID == "" {
+		return ip.Description, &PortRow{}, err
+	}
+	port, err = calls.LookUpPort(ctx, s, ip.PortID)
+	return ip.Description, port, fault.IgnoreNotFound(err)
 }
 
 // serverPorts is the prefix of the device_owner of a server's port; the server's zone follows it.
 const serverPorts = "compute:"
 
 // checkUnused returns an error if an existing server, or another device, uses the port.
-func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *PortRow) error {
+func checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *PortRow) error {
 	switch {
 	case port.DeviceOwner != "" && !strings.HasPrefix(port.DeviceOwner, serverPorts):
 		return leftAlone(r, "port %s is used by %s %s", port.ID, port.DeviceOwner, port.DeviceID)
@@ -116,13 +98,10 @@ func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Re
 		return nil
 	}
 	_, err := calls.LookUpServer(ctx, port.DeviceID, s.Do)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return nil
-	case err != nil:
-		return err
+	if err == nil {
+		return leftAlone(r, "server %s exists and uses port %s", port.DeviceID, port.ID)
 	}
-	return leftAlone(r, "server %s exists and uses port %s", port.DeviceID, port.ID)
+	return fault.IgnoreNotFound(err)
 }
 
 // ProveAbsent reports whether a server of any Machine is proven not to exist in the project: it is missing from the complete lists,
@@ -137,12 +116,6 @@ func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error
 	case !lacks:
 		return false, nil
 	}
-	switch _, err := calls.LookUpServer(ctx, serverID, s.Do); {
-	case err == nil:
-		return false, nil
-	case fault.Is(err, fault.NotFound):
-		return true, nil
-	default:
-		return false, err
-	}
+	_, err := calls.LookUpServer(ctx, serverID, s.Do)
+	return fault.Is(err, fault.NotFound), fault.IgnoreNotFound(err)
 }
