@@ -1,9 +1,11 @@
 package orphans
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -305,6 +307,37 @@ func TestTheEndsOfMachinesThatAreRememberedAreBounded(t *testing.T) {
 			t.Errorf("there are %v", w.counts())
 		}
 	})
+}
+
+// interrupted is a cloud during whose first list something else happens.
+type interrupted struct {
+	cloud.Cloud
+	during sync.Once
+	happen func()
+}
+
+func (i *interrupted) Tagged(ctx context.Context) []cloud.Project {
+	i.during.Do(i.happen)
+	return i.Cloud.Tagged(ctx)
+}
+
+func TestAPersonConfirmsWhileARoundReads(t *testing.T) {
+	t.Parallel()
+	w := newWorldInMemory(t)
+	w.watch()
+	w.start()
+	m, _ := w.machine("a")
+	w.machine("b")
+	w.later()
+	w.removeUnseen(m)
+	w.Collector.Cloud = &interrupted{Cloud: w.cloud, happen: func() { w.confirm(string(m.UID)) }}
+	w.later()
+	w.eventually("the round reads the ConfigMap again, deletes what was confirmed and removes the confirmation (MCM-82)", func() bool {
+		return w.counts()[0] == 1 && w.stored().Annotations[v1alpha1.AnnotationCollect] == ""
+	})
+	if w.metric("drover_orphans_aborted", string(verdict.Stale)) != 0 {
+		t.Error("the round has failed")
+	}
 }
 
 func TestTheOrphanCheckRunsPeriodically(t *testing.T) {
