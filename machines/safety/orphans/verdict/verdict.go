@@ -194,7 +194,7 @@ func Judge(s *Snapshot) Verdict {
 	}
 	j := &judgement{
 		Snapshot: s, Verdict: Verdict{Judged: true, Left: Left(s.Projects, s.Nodes)},
-		living: map[any]bool{}, listed: map[any]bool{}, nodes: map[any]*Node{},
+		living: make(map[any]bool, 4*len(s.Machines)), listed: map[any]bool{}, nodes: make(map[any]*Node, 2*len(s.Nodes)),
 	}
 	j.index()
 	j.findResources()
