@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,8 +18,8 @@ import (
 // machines is the name of the CRD of Machines.
 const machines = "machines.cluster.k8s.io"
 
-// owners are the names of the CRDs whose objects own Machines, directly or through a set.
-var owners = []string{"machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io"}
+// kept are the names of the CRDs with which Machines vanish: their own, and those whose objects own them.
+var kept = []string{machines, "machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io"}
 
 // Names are the names of drover's CustomResourceDefinitions, sorted.
 var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", "machinedeployments.cluster.k8s.io", machines, "machinesets.cluster.k8s.io"}
@@ -37,17 +36,14 @@ type Keeper struct {
 	// reading is a lock for reads and for the field last: send to lock, receive to unlock. It is a channel because testing/synctest
 	// does not treat waiting for a mutex as durably blocked.
 	reading chan struct{}
-	// started counts the reads that have started.
-	started atomic.Int64
 	last    look
 }
 
 // look is the result of one read of all CRDs.
 type look struct {
-	// number is the position of this read among all reads of this process, in the order in which they started.
-	number int64
-	at     time.Time
-	crds   definitions
+	// at is when the read started.
+	at   time.Time
+	crds definitions
 	// withheld is why no Machine may be deleted; empty when Machines may be. err is why that is not known.
 	withheld string
 	err      error
@@ -76,7 +72,7 @@ func New(reader client.Reader, now clock.PassiveClock, registry prometheus.Regis
 func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (why string, err error) {
 	seen := k.look(ctx, begun)
 	owner := metav1.GetControllerOf(m)
-	made := seen.crds.youngest(owners)
+	made := seen.crds.youngest()
 	if seen.err != nil || seen.withheld != "" || seen.crds.allow(machines) || owner == nil || owner.Kind != v1alpha1.MachineSetKind.Kind || !m.CreationTimestamp.Time.Before(made) {
 		return seen.withheld, seen.err
 	}
@@ -96,16 +92,16 @@ func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) 
 // look returns the last result if it may be used, and otherwise reads the CRDs. The end of ctx does not end a read, because other calls
 // wait for it, too.
 func (k *Keeper) look(ctx context.Context, begun bool) look {
-	asked := k.started.Load()
+	asked := k.clock.Now()
 	k.reading <- struct{}{}
 	defer func() { <-k.reading }()
-	recent := k.last.number > 0 && k.clock.Since(k.last.at) < goodFor
-	if k.last.number > asked || recent && (begun || k.last.withheld != "" || k.last.err != nil) {
+	recent := k.clock.Since(k.last.at) < goodFor
+	if k.last.at.After(asked) || recent && (begun || k.last.withheld != "" || k.last.err != nil) {
 		return k.last
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodFor)
 	defer cancel()
-	next := look{number: k.started.Add(1), at: k.clock.Now()}
+	next := look{at: k.clock.Now()}
 	if next.crds, next.err = read(ctx, k.reader); next.err == nil {
 		next.withheld = judge(next.crds)
 	}
@@ -123,7 +119,7 @@ func Since(ctx context.Context, reader client.Reader) (time.Time, error) {
 			err = fmt.Errorf("CustomResourceDefinition %s is missing or being deleted, and Machines with it", name)
 		}
 	}
-	return crds.youngest(append([]string{machines}, owners...)), err
+	return crds.youngest(), err
 }
 
 // read reads the CRDs one by one.
@@ -140,9 +136,9 @@ func read(ctx context.Context, reader client.Reader) (definitions, error) {
 	return all, nil
 }
 
-// youngest returns the creation time of the youngest of the CRDs with the given names.
-func (all definitions) youngest(names []string) (made time.Time) {
-	for _, name := range names {
+// youngest returns the creation time of the youngest of the CRDs in kept.
+func (all definitions) youngest() (made time.Time) {
+	for _, name := range kept {
 		if d := all[name]; d != nil && d.CreationTimestamp.After(made) {
 			made = d.CreationTimestamp.Time
 		}
