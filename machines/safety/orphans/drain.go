@@ -31,7 +31,8 @@ func (c *Collector) goOnDraining(ctx context.Context) {
 	}
 }
 
-// drained begins or continues the drain of the Node of an orphaned server. It reports whether the server may be deleted.
+// drained begins or continues the drain of the Node of an orphaned server. It reports whether the server may be deleted. A drain that cannot
+// begin does not count as one.
 func (c *Collector) drained(ctx context.Context, o *verdict.Orphan) bool {
 	waiting, err := c.drain(ctx, o.Node)
 	kind, reason := corev1.EventTypeNormal, "OrphanDraining"
@@ -45,7 +46,9 @@ func (c *Collector) drained(ctx context.Context, o *verdict.Orphan) bool {
 	if waiting != c.draining[o.ID] {
 		c.record(ctx, o, kind, reason, waiting)
 	}
-	c.draining[o.ID] = waiting
+	if err == nil || c.draining[o.ID] != "" {
+		c.draining[o.ID] = waiting
+	}
 	return false
 }
 

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -34,5 +35,26 @@ func TestANodeIsReadAgainBeforeItsDrain(t *testing.T) {
 			n.ResourceVersion = ""
 			w.must(w.client.Update(t.Context(), n))
 		})
+	}
+}
+
+func TestADrainThatFailsDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorldInMemory(t)
+	w.start()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	w.must(w.client.Create(t.Context(), n))
+	w.cached(n)
+	same := nodeOf(n, w.cloud)
+	other := same
+	other.UID = "another"
+	asked := &refusing{Cloud: w.cloud}
+	w.Collector.Cloud, w.MaxPerPass = asked, 1
+	w.act(t.Context(), &verdict.Verdict{Judged: true, Orphans: []verdict.Orphan{
+		{Resource: cloud.Resource{Kind: cloud.ResourceServer, ID: "a"}, Node: &other, Delete: true},
+		{Resource: cloud.Resource{Kind: cloud.ResourceServer, ID: "b"}, Node: &same, Delete: true},
+	}})
+	if len(asked.asked) != 1 || asked.asked[0] != "b" || len(w.draining) > 0 {
+		t.Errorf("a drain that cannot begin counts towards the limit (MCM-81): deleted %v, draining %v", asked.asked, w.draining)
 	}
 }
