@@ -199,15 +199,15 @@ func (c *collector) serverGone(s *server) {
 
 // mark sets or removes the annotation that says that a Node has no Machine. It fails the test when it would set the
 // annotation on a Node that has a Machine.
-func (c *collector) mark(mark orphans.NodeMark) {
-	row := c.api.nodes.row(mark.Node.Name)
+func (c *collector) mark(marked *orphans.Node) {
+	row := c.api.nodes.row(marked.Name)
 	if row == nil {
 		return
 	}
-	if mark.Set && !strings.HasPrefix(row.Name, "manual-") {
+	if !marked.Unmanaged && !strings.HasPrefix(row.Name, "manual-") {
 		c.Fatalf("%v: Node %s is annotated as without a Machine", c.now, row.Name)
 	}
-	row.Unmanaged = mark.Set
+	row.Unmanaged = !marked.Unmanaged
 	c.counts.marked++
 }
 

@@ -120,17 +120,17 @@ func (c *Collector) proven(ctx context.Context, o *verdict.Orphan) (*corev1.Node
 	return node, nil
 }
 
-// mark sets the annotation unmanaged on a Node that was never drover's, or removes it from a Node that has a Machine now.
-func (c *Collector) mark(ctx context.Context, m verdict.NodeMark) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Node.Name}}
-	annotations := map[string]any{v1alpha1.AnnotationUnmanaged: nil}
-	if m.Set {
-		annotations[v1alpha1.AnnotationUnmanaged] = "true"
+// mark adds the annotation unmanaged to a Node that was never drover's, or removes it from a Node that has a Machine now.
+func (c *Collector) mark(ctx context.Context, judged *verdict.Node) {
+	var value any
+	if !judged.Unmanaged {
+		value = "true"
 	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: judged.Name}}
 	err := ownership.Writer{Client: c.Target.GetClient(), FieldManager: name}.Merge(ctx, node, map[string]any{
-		"metadata": map[string]any{"uid": m.Node.UID, "annotations": annotations},
+		"metadata": map[string]any{"uid": judged.UID, "annotations": map[string]any{v1alpha1.AnnotationUnmanaged: value}},
 	})
 	if client.IgnoreNotFound(err) != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Setting or removing the annotation of an unmanaged Node failed", "node", klog.KRef("", m.Node.Name))
+		ctrl.LoggerFrom(ctx).Error(err, "Setting or removing the annotation of an unmanaged Node failed", "node", klog.KRef("", judged.Name))
 	}
 }

@@ -68,22 +68,16 @@ func (c *Collector) listMachines(ctx context.Context, from client.Reader, page i
 			return nil, fmt.Errorf("listing Machines: %w", err)
 		}
 		for i := range list.Items {
-			all = append(all, machineOf(&list.Items[i], c.Cloud))
+			m := &list.Items[i]
+			all = append(all, verdict.Machine{
+				UID: m.UID, Name: m.Namespace + "/" + m.Name, ServerName: m.ServerName(), Server: c.Cloud.ServerID(ptr.Deref(m.Spec.ProviderID, "")),
+				NodeName: ptr.Deref(m.Status.NodeRef, corev1.ObjectReference{}).Name,
+			})
 		}
 		if next = list.Continue; next == "" || page == 0 {
 			return all, nil
 		}
 	}
-}
-
-func machineOf(m *v1alpha1.Machine, provider cloud.Provider) verdict.Machine {
-	out := verdict.Machine{
-		UID: m.UID, Name: m.Namespace + "/" + m.Name, ServerName: m.ServerName(), Server: provider.ServerID(ptr.Deref(m.Spec.ProviderID, "")),
-	}
-	if m.Status.NodeRef != nil {
-		out.NodeName = m.Status.NodeRef.Name
-	}
-	return out
 }
 
 // listNodes returns the Nodes from the informer cache. Each Node is read again from the API server before it is deleted.

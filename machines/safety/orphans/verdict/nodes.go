@@ -62,7 +62,7 @@ func (j *judgement) mark(n *Node, set bool) {
 	if j.ReportOnly || n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.Marks) == mostMarks {
 		return
 	}
-	j.Marks = append(j.Marks, NodeMark{n, set})
+	j.Marks = append(j.Marks, n)
 }
 
 // Outlives is the text in field Why of a Node that outlives its Machine.

@@ -91,7 +91,7 @@ func TestNodesWithoutAMachineAreAnnotatedAsUnmanaged(t *testing.T) {
 			v := Judge(s)
 			got := map[types.UID]bool{}
 			for _, m := range v.Marks {
-				got[m.Node.UID] = m.Set
+				got[m.UID] = !m.Unmanaged
 			}
 			if len(got) != len(tc.want) || len(tc.want) == 1 && got["n"] != tc.want["n"] {
 				t.Errorf("annotates %v, want %v", got, tc.want)

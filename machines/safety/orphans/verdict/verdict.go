@@ -147,12 +147,6 @@ type Orphan struct {
 // BeingDeleted is the text in field Why of an orphan that is deleted now, or in the next rounds.
 const BeingDeleted = "it is being deleted, because it has no Machine"
 
-// NodeMark is a Node whose annotation unmanaged is to be set or removed.
-type NodeMark struct {
-	Node *Node
-	Set  bool
-}
-
 // Verdict is the result of a round.
 type Verdict struct {
 	// Judged reports whether the round made a decision. If it is false, Stops has the reason.
@@ -161,7 +155,8 @@ type Verdict struct {
 	Stops []Stop
 	// Orphans are in the order of [Kinds].
 	Orphans []Orphan
-	Marks   []NodeMark
+	// Marks are the Nodes to which the annotation unmanaged is to be added, or from which it is to be removed if they have it.
+	Marks []*Node
 	// Over are the ends that have no meaning any more. Left are the Machines that have a resource or Node left.
 	Over []types.UID
 	Left map[types.UID]bool
