@@ -27,11 +27,11 @@ type certificate struct {
 	read [2][]byte
 }
 
-// newCertificate reads a certificate and its key from their files. Its errors name the flags that set the files.
+// newCertificate reads a certificate and its key from their files. Its errors name the flag.
 func newCertificate(certFile, keyFile string, c clock.Clock) (*certificate, error) {
 	cert := &certificate{certFile: certFile, keyFile: keyFile, clock: c}
 	if _, err := cert.reread(); err != nil {
-		return nil, fmt.Errorf("--grpc-cert %s, --grpc-key %s: %w", certFile, keyFile, err)
+		return nil, fmt.Errorf("--grpc-cert-dir: %s, %s: %w", certFile, keyFile, err)
 	}
 	return cert, nil
 }

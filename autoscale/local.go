@@ -19,7 +19,7 @@ import (
 // can run in virtual time, which advances only when all goroutines are idle: a goroutine that waits on a socket never counts as
 // idle.
 func (s *Server) Local() grpc.ClientConnInterface {
-	return &local{server: s, service: &service{groups: s.options.Groups, gpuLabel: s.options.GPULabel, gpuTypes: s.options.GPUTypes}}
+	return &local{server: s, service: &service{groups: s.options.Groups, gpuLabel: s.options.GPULabel}}
 }
 
 type local struct {

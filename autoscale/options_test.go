@@ -116,10 +116,10 @@ func TestRequestsForThePricesOfNodesAndPods(t *testing.T) {
 }
 
 func TestWhatGRPCCallsAboutGPUsReturn(t *testing.T) {
-	s := &stub{gpuTypes: []string{"h100"}}
-	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu", GPUTypes: []string{"a100"}})
+	s := &stub{gpuTypes: []string{"a100", "h100"}}
+	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu"})
 	c := proto.NewCloudProviderClient(dial(t, address, nil))
-	t.Run("GetAvailableGPUTypes returns the GPU types of --gpu-types and of the node groups (CA-C105)", func(t *testing.T) {
+	t.Run("GetAvailableGPUTypes returns the GPU types of the node groups (CA-C105)", func(t *testing.T) {
 		got, err := c.GetAvailableGPUTypes(t.Context(), &proto.GetAvailableGPUTypesRequest{})
 		if err != nil || len(got.GetGpuTypes()) != 2 || got.GetGpuTypes()["a100"] == nil || got.GetGpuTypes()["h100"] == nil {
 			t.Errorf("the types are %v, error %v", got, err)

@@ -33,26 +33,21 @@ func (o Options) plain() bool { return o.Insecure || len(networked(o.Address)) =
 // checkSecurity returns an error when the options contradict each other, or when they would serve without TLS on an address that
 // other hosts can reach.
 func checkSecurity(o Options) error {
-	given := 0
-	for _, file := range []string{o.Cert, o.Key, o.ClientCA} {
-		if file != "" {
-			given++
-		}
-	}
-	secured := given > 0 || o.SelfSigned || len(o.AllowedClients) > 0
+	given := o.Cert != ""
+	secured := given || o.SelfSigned || len(o.AllowedClients) > 0
 	switch {
 	case o.Insecure && secured:
-		return errors.New("--grpc-insecure cannot be combined with --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed or --grpc-allowed-clients")
+		return errors.New("--features=grpc-insecure cannot be combined with --grpc-cert-dir, --grpc-secrets or --grpc-allowed-clients")
 	case o.plain() && secured:
-		return fmt.Errorf("--grpc-address %s: a unix socket has no TLS, because its file permissions decide who may call; remove --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed and --grpc-allowed-clients", o.Address)
+		return fmt.Errorf("--grpc-address %s: a unix socket has no TLS, because its file permissions decide who may call; remove --grpc-cert-dir, --grpc-secrets and --grpc-allowed-clients", o.Address)
 	case o.Insecure:
 		return checkLoopback(o.Address)
 	case o.plain():
 		return nil
-	case o.SelfSigned && given > 0:
-		return errors.New("--grpc-self-signed cannot be combined with --grpc-cert, --grpc-key or --grpc-client-ca")
-	case !o.SelfSigned && given < 3:
-		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: set all three; or use --grpc-self-signed, or --grpc-insecure on a loopback address, or a unix socket")
+	case o.SelfSigned && given:
+		return errors.New("--grpc-secrets cannot be combined with --grpc-cert-dir")
+	case !o.SelfSigned && !given:
+		return errors.New("gRPC has no certificates: set --grpc-cert-dir or --grpc-secrets; or use --features=grpc-insecure on a loopback address, or a unix socket")
 	}
 	return nil
 }
@@ -61,7 +56,7 @@ func checkSecurity(o Options) error {
 func checkLoopback(list string) error {
 	for _, address := range networked(list) {
 		if !isLoopback(address) {
-			return fmt.Errorf("--grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or give --grpc-cert, --grpc-key and --grpc-client-ca, or --grpc-self-signed", address)
+			return fmt.Errorf("--features=grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or set --grpc-cert-dir or --grpc-secrets", address)
 		}
 	}
 	return nil

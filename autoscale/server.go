@@ -49,7 +49,7 @@ type Options struct {
 	// Address is host:port, unix:///path, or several of these separated by commas. Default: 127.0.0.1:8086. A unix socket is
 	// served without TLS: its permissions (0660) decide who may call.
 	Address string
-	// Cert, Key and ClientCA are the files for mutual TLS. All three are required unless SelfSigned or Insecure is set.
+	// Cert, Key and ClientCA are the files for mutual TLS. All three are set, unless SelfSigned or Insecure is.
 	Cert, Key, ClientCA string
 	// SelfSigned makes the server use Certificates instead of the files Cert, Key and ClientCA.
 	SelfSigned   bool
@@ -61,10 +61,8 @@ type Options struct {
 	Insecure bool
 	// Reflection enables gRPC server reflection.
 	Reflection bool
-	// GPULabel is the label of nodes with a GPU. GPUTypes are values of the label in addition to those in the groups'
-	// templates.
+	// GPULabel is the label of nodes with a GPU.
 	GPULabel string
-	GPUTypes []string
 	// Registry registers the metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 	// Clock is the clock. Default: the real one.
@@ -108,7 +106,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.handshakes = newHandshakes(creds)
 	s.server = grpc.NewServer(append(options, grpc.Creds(connections{s.handshakes}))...)
-	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
+	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)
 	if o.Reflection {

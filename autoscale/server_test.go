@@ -281,19 +281,19 @@ func TestInvalidOptionsOfTheGRPCServerAreRefused(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"neither certificates nor --grpc-insecure", Options{}, "--grpc-cert"},
-		{"a certificate file but neither a key file nor a CA file", Options{Cert: cert}, "--grpc-client-ca"},
-		{"plaintext on a port that is open on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
+		{"neither certificates nor grpc-insecure", Options{}, "--grpc-cert-dir"},
+		{"a certificate file but neither a key file nor a CA file", Options{Cert: cert}, "--grpc-cert-dir"},
+		{"plaintext on a port that is open on all interfaces", Options{Insecure: true, Address: ":8086"}, "--features=grpc-insecure"},
 		{"plaintext on an address that other machines can reach", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
 		{"both plaintext and certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
 		{"a CA file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
 		{"a CA file that contains no certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
-		{"both self-signed certificates and certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
-		{"both self-signed certificates and plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
+		{"both self-signed certificates and certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-secrets cannot be combined"},
+		{"both self-signed certificates and plaintext", Options{SelfSigned: true, Insecure: true}, "--features=grpc-insecure cannot be combined"},
 		{"certificates but without a TCP port", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
 		{"names of allowed clients but without a TCP port", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
-		{"a unix socket and an additional TCP port that has no certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
+		{"a unix socket and an additional TCP port that has no certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set --grpc-cert-dir or --grpc-secrets"},
 		{"a unix socket and an additional plaintext TCP port that is open on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
 		t.Run("a gRPC server with "+tc.name+" is refused", func(t *testing.T) {

@@ -2,7 +2,6 @@ package autoscale
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -46,7 +45,6 @@ type service struct {
 	proto.UnimplementedCloudProviderServer
 	groups   Groups
 	gpuLabel string
-	gpuTypes []string
 }
 
 func (s *service) NodeGroups(context.Context, *proto.NodeGroupsRequest) (*proto.NodeGroupsResponse, error) {
@@ -73,8 +71,8 @@ func (s *service) GPULabel(context.Context, *proto.GPULabelRequest) (*proto.GPUL
 }
 
 func (s *service) GetAvailableGPUTypes(context.Context, *proto.GetAvailableGPUTypesRequest) (*proto.GetAvailableGPUTypesResponse, error) {
-	types := make(map[string]*anypb.Any, len(s.gpuTypes))
-	for _, t := range slices.Concat(s.gpuTypes, s.groups.GPUTypes()) {
+	types := map[string]*anypb.Any{}
+	for _, t := range s.groups.GPUTypes() {
 		types[t] = &anypb.Any{}
 	}
 	return &proto.GetAvailableGPUTypesResponse{GpuTypes: types}, nil

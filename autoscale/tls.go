@@ -88,11 +88,11 @@ func (f *files) Clients() (*x509.CertPool, error) { return authorities(f.clientC
 func authorities(path string) (*x509.CertPool, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--grpc-client-ca: %w", err)
+		return nil, fmt.Errorf("--grpc-cert-dir: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("--grpc-client-ca %s: the file holds no certificate", path)
+		return nil, fmt.Errorf("--grpc-cert-dir: %s holds no certificate", path)
 	}
 	return pool, nil
 }

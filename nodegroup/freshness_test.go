@@ -298,7 +298,7 @@ func TestWhenABareSetIsAGroup(t *testing.T) {
 	_, n := p.Node("bare-1")
 	p.Machine("bare-2")
 	id := "MachineSet/" + pools.Namespace + "/bare"
-	t.Run("a bare set is not a group without --bare-machinesets", func(t *testing.T) {
+	t.Run("a bare set is not a group without the feature bare-machinesets", func(t *testing.T) {
 		b := newBench(t, w)
 		if _, ok := b.groups.ForNode(pools.Asked(n)); ok || len(b.groups.List()) != 1 {
 			t.Error("it is a group")
@@ -312,7 +312,7 @@ func TestWhenABareSetIsAGroup(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("the nodes and placeholders of a bare set are shown as instances with --bare-machinesets", func(t *testing.T) {
+	t.Run("the nodes and placeholders of a bare set are shown as instances with the feature bare-machinesets", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != id || g.Max != 4 {
 			t.Errorf("the node belongs to %+v", g)
 		}

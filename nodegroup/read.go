@@ -128,7 +128,7 @@ func (g *Groups) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error
 }
 
 func noPrices() error {
-	return model.Refusef(model.Unimplemented, "there are no prices (--prices-configmap): the autoscaler must not be run with --expander=price")
+	return model.Refusef(model.Unimplemented, "there are no prices (--features=prices): the autoscaler must not be run with --expander=price")
 }
 
 // GPUTypes returns the values of the GPU label in the groups' templates, sorted. It never fails (CA-C105).

@@ -57,7 +57,7 @@ func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 		{name: "a utilization threshold that is not a number is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
 		{name: "an unknown option is reported in an Event", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
 		{name: "an Event reports the option maxnodestartuptime, because it cannot be passed to the autoscaler (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
-		{name: "the option zeroormaxnodescaling is refused when drover's flag does not allow it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
+		{name: "the option zeroormaxnodescaling is refused when drover's flag does not allow it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--features=zero-or-max"},
 		{
 			name: "the option zeroormaxnodescaling is passed to the autoscaler when drover's flag allows it (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
 			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),

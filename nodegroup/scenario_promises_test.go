@@ -251,12 +251,12 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 		}
 		b.catchUp()
 	}
-	t.Run("without --restart-guard the autoscaler requests the two upcoming nodes again", func(t *testing.T) {
+	t.Run("without the restart guard the autoscaler requests the two upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 0)
 		second.loop(t, 5)
 		b.expect(p, 7)
 	})
-	t.Run("with --restart-guard the autoscaler does not request the two upcoming nodes again", func(t *testing.T) {
+	t.Run("with the restart guard the autoscaler does not request the two upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		for range 3 {
 			second.loop(t, 5)
@@ -290,14 +290,14 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 			b.expect(p, 6)
 		})
 	})
-	t.Run("once the time that --restart-guard sets is over, the autoscaler can request the upcoming nodes again", func(t *testing.T) {
+	t.Run("once the time of the restart guard is over, the autoscaler can request the upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
 		b.groups.freshness.reached()
 		second.loop(t, 6)
 		b.expect(p, 8)
 	})
-	t.Run("--restart-guard does not delay an increase of a group whose requested nodes have all started", func(t *testing.T) {
+	t.Run("the restart guard does not delay an increase of a group whose requested nodes have all started", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		arrive(b, p, "a-4")
 		arrive(b, p, "a-5")

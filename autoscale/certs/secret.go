@@ -31,7 +31,7 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 	}
 	missing := err != nil
 	if foreign(secret) {
-		return fmt.Errorf("the Secret %s was not made by drover (the annotation %s is missing): delete the Secret, or name another one with --grpc-secret or --grpc-client-secret", name, annotation)
+		return fmt.Errorf("the Secret %s was not made by drover (the annotation %s is missing): delete the Secret, or name another one with --grpc-secrets", name, annotation)
 	}
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
@@ -63,7 +63,7 @@ func foreign(secret *corev1.Secret) bool {
 // write creates the Secret when it is missing. Otherwise it updates the Secret, unless the Secret has changed since it
 // was read.
 func (k *Keeper) write(ctx context.Context, name types.NamespacedName, secret *corev1.Secret, missing bool) error {
-	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, "made by drover (--grpc-self-signed)")
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, "made by drover")
 	if !missing {
 		return k.Client.Update(ctx, secret)
 	}

@@ -71,11 +71,13 @@ func adoptCommand() *cobra.Command {
 			return exitCode(exitFailed)
 		},
 	}
-	o.addFlags(c.Flags())
-	c.Flags().BoolVar(&a.dryRun, "dry-run", a.dryRun, "say what would be done; required")
-	c.Flags().BoolVar(&a.all, "all", a.all, "list the objects too that are kept as they are")
-	c.Flags().StringVarP(&a.output, "output", "o", a.output, "text or json")
-	c.Flags().DurationVar(&a.patience, "cloud-timeout", a.patience, "how long the clouds have to list their servers")
+	sets := o.flags()
+	f := sets.FlagSet("report")
+	f.BoolVar(&a.dryRun, "dry-run", a.dryRun, "say what would be done; required")
+	f.BoolVar(&a.all, "all", a.all, "list the objects too that are kept as they are")
+	f.StringVarP(&a.output, "output", "o", a.output, "text or json")
+	f.DurationVar(&a.patience, "cloud-timeout", a.patience, "how long the clouds have to list their servers")
+	addFlags(c, sets)
 	return c
 }
 
@@ -116,11 +118,9 @@ func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) er
 // onlyLook sets the options so that drover neither listens nor writes. Without --kubeconfig, drover then uses the caller's
 // kubeconfig.
 func (o *options) onlyLook() {
-	o.observe, o.leader = true, false
-	o.metricsAddress, o.healthAddress, o.pprofAddress = "0", "0", ""
-	o.grpcInsecure, o.grpcAddress = true, "127.0.0.1:0"
-	o.grpcCert, o.grpcKey, o.grpcClientCA, o.grpcAllowedClients = "", "", "", nil
-	o.certs.selfSigned = false
+	o.observe, o.features = true, append(o.features, noLeaderElection)
+	o.metricsAddress, o.healthAddress = off, off
+	o.grpcOptions = grpcOptions{grpcAddress: "unix:///unused"}
 	if _, err := rest.InClusterConfig(); o.kubeconfig == "" && err != nil {
 		o.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
 	}
@@ -187,8 +187,11 @@ func surveyOptions(ctx context.Context, w wiring, o *options, its cloud.Cloud) (
 	if err != nil {
 		return out, err
 	}
-	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(its), Bootstrap: source, Clock: clock.RealClock{}}
-	o.machinesInto(&machines)
+	machines, err := o.machines()
+	if err != nil {
+		return out, err
+	}
+	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = w.controllers, w.target, w.cloud(its), source, clock.RealClock{}
 	forecaster, err := machine.NewForecaster(ctx, machines)
 	if err != nil {
 		return out, fmt.Errorf("preparing the caches: %w", err)

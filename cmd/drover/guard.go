@@ -43,7 +43,7 @@ func addGuards(w *wiring, o *options) (err error) {
 		return err
 	}
 	asked := reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}}
-	if o.leader {
+	if !o.has(noLeaderElection) {
 		asked.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}
 	}
 	if o.targetKubeconfig != "" {

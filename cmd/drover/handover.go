@@ -21,12 +21,8 @@ type handoverOptions struct {
 	lease string
 }
 
-func defaultHandover() handoverOptions {
-	return handoverOptions{lease: "kube-system/machine-controller"}
-}
-
 func (o *handoverOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.lease, "machine-controller-lease", o.lease, "lease of machine-controller, as namespace/name: drover takes it together with its own, and stays idle while machine-controller holds it, so that the two never act at the same time. Empty: it is not taken, and nothing keeps the two from acting on the same sets and deployments")
+	f.StringVar(&o.lease, "machine-controller-lease", o.lease, "lease of machine-controller (namespace/name) that drover takes with its own, so that the two never act at the same time; empty: none")
 }
 
 func (o *handoverOptions) validate() error {

@@ -44,7 +44,7 @@ type lease struct {
 // newLease returns the lock of the leader election. With the flag for machine-controller's lease, the lock also holds that
 // lease. newLease returns nil without leader election.
 func newLease(config *rest.Config, o *options) (*lease, error) {
-	if !o.leader || o.observe {
+	if o.has(noLeaderElection) || o.observe {
 		return nil, nil
 	}
 	host, err := os.Hostname()

@@ -109,7 +109,7 @@ func TestWhenTheLeaderLeaseIsFreshEnoughToCreateCloudResources(t *testing.T) {
 		}
 	})
 	t.Run("without leader election, drover may create cloud resources at any time", func(t *testing.T) {
-		if l, err := newLease(nil, &options{}); err != nil || !l.Fresh(time.Time{}) {
+		if l, err := newLease(nil, &options{programOptions: programOptions{features: []string{noLeaderElection}}}); err != nil || !l.Fresh(time.Time{}) {
 			t.Errorf("error %v", err)
 		}
 	})

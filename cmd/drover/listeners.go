@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,14 +63,21 @@ func addPages(mgr manager.Manager, o *options, p pages) error {
 	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	address := off
+	if o.has(profiling) {
+		address = profilesAddress
+	}
 	return errors.Join(
 		addServer(mgr, "--metrics-address", o.metricsAddress, newServer(few(p))),
-		addServer(mgr, "--pprof-address", cmp.Or(o.pprofAddress, off), profileServer(profiles)),
+		addServer(mgr, "--features=profiling", address, profileServer(profiles)),
 	)
 }
 
-// off is the address that turns a listener off.
-const off = "0"
+// off is the address that turns a listener off. profilesAddress is where profiles are served: only this machine can reach it.
+const (
+	off             = "0"
+	profilesAddress = "127.0.0.1:6060"
+)
 
 // newServer returns an HTTP server within the limits of this file.
 func newServer(h http.Handler) *http.Server {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/drover-project/drover/version"
@@ -32,8 +33,9 @@ var errLogged = errors.New("see the log")
 func command() *cobra.Command {
 	o := defaults()
 	c := &cobra.Command{
-		Use:           "drover",
-		Short:         "Node groups of OpenStack servers for the Kubernetes cluster-autoscaler",
+		Use: "drover",
+		Long: "Serves node groups of OpenStack servers to the Kubernetes cluster-autoscaler, and runs the Machines behind them.\n\n" +
+			"Other commands: drover adopt reports what drover would do with a cluster, drover version prints the build.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -55,13 +57,15 @@ func command() *cobra.Command {
 			return nil
 		},
 	}
-	o.addFlags(c.Flags())
+	addFlags(c, o.flags())
 	c.Version = version.Get().String()
 	c.SetVersionTemplate("{{.Version}}\n")
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.AddCommand(adoptCommand(), &cobra.Command{
-		Use: "version", Short: "print which build of drover this is: version, commit, Go release", Args: cobra.NoArgs,
+	v := &cobra.Command{
+		Use: "version", Long: "Print which build of drover this is: version, commit, Go release.", Args: cobra.NoArgs,
 		Run: func(v *cobra.Command, _ []string) { _, _ = fmt.Fprintln(v.OutOrStdout(), version.Get()) },
-	})
+	}
+	cliflag.SetUsageAndHelpFunc(v, cliflag.NamedFlagSets{}, 0)
+	c.AddCommand(adoptCommand(), v)
 	return c
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,41 +17,33 @@ import (
 // nodeOptions are the flags for the setup of new nodes. They have the same names as the corresponding flags of
 // machine-controller or operating-system-manager.
 type nodeOptions struct {
-	apiServer        string
-	clusterDNS       []string
-	clusterDomain    string
-	serviceCIDRs     []string
-	providerIDRegion bool
+	apiServer     string
+	clusterDNS    []string
+	clusterDomain string
+	serviceCIDRs  []string
 
 	httpProxy, noProxy string
 	registryMirrors    []string
 	insecureRegistries []string
 	pauseImage         string
 	caBundle           string
-	containerdVersion  string
-	runcVersion        string
-	cniPluginsVersion  string
+	versions           map[string]string
 	packages           []string
-	featureGates       map[string]string
 }
 
 func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.apiServer, "bootstrap-api-server", o.apiServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
-	f.StringSliceVar(&o.clusterDNS, "cluster-dns", o.clusterDNS, "addresses of the cluster's resolver for pods; empty: those of Service kube-dns in kube-system, else of the only Service there with the labels of a DNS server. Without any, Machines wait")
+	f.StringSliceVar(&o.clusterDNS, "cluster-dns", o.clusterDNS, "addresses of the cluster's resolver for pods; empty: those of the DNS Service in kube-system. Without any, Machines wait")
 	f.StringVar(&o.clusterDomain, "cluster-domain", o.clusterDomain, "domain of the cluster's Services")
-	f.StringSliceVar(&o.serviceCIDRs, "service-cidrs", o.serviceCIDRs, "ranges of Service addresses (10.96.0.0/16), for which no node gets a serving certificate, beside those of the cluster's ServiceCIDR objects. Needed before Kubernetes 1.33, which has none of these")
-	f.BoolVar(&o.providerIDRegion, "provider-id-region", o.providerIDRegion, "the provider ID of a node names its region (openstack://<region>/<id>); of use only until there are nodes, whose form is then taken")
+	f.StringSliceVar(&o.serviceCIDRs, "service-cidrs", o.serviceCIDRs, "ranges of Service addresses (10.96.0.0/16), which no node's certificate may have. Needed before Kubernetes 1.33 only")
 	f.StringVar(&o.httpProxy, "node-http-proxy", o.httpProxy, "URL of the proxy for the nodes' downloads, packages and images")
-	f.StringVar(&o.noProxy, "node-no-proxy", o.noProxy, "what the nodes reach without the proxy: hosts, domains and networks, with commas. Themselves, the metadata service and the API server are always among it")
+	f.StringVar(&o.noProxy, "node-no-proxy", o.noProxy, "what the nodes reach without the proxy, beside themselves, the metadata service and the API server: hosts, domains, networks")
 	f.StringSliceVar(&o.registryMirrors, "node-registry-mirrors", o.registryMirrors, "mirrors that the nodes ask before a registry: registry=URL, or URL alone for docker.io")
 	f.StringSliceVar(&o.insecureRegistries, "node-insecure-registries", o.insecureRegistries, "registries (host:port) whose certificates the nodes do not check")
 	f.StringVar(&o.pauseImage, "node-pause-image", o.pauseImage, "image of a pod's sandbox; empty: the container runtime's own")
 	f.StringVar(&o.caBundle, "node-ca-bundle", o.caBundle, "certificates that the nodes' systems trust (PEM file, read at start)")
-	f.StringVar(&o.containerdVersion, "node-containerd-version", o.containerdVersion, "containerd for images that have none; empty: "+bootstrap.DefaultContainerd)
-	f.StringVar(&o.runcVersion, "node-runc-version", o.runcVersion, "runc for images that have none; empty: "+bootstrap.DefaultRunc)
-	f.StringVar(&o.cniPluginsVersion, "node-cni-plugins-version", o.cniPluginsVersion, "CNI plugins for images that have none; empty: "+bootstrap.DefaultCNIPlugins)
-	f.StringSliceVar(&o.packages, "node-packages", o.packages, "Debian packages that Ubuntu nodes install where they are missing, beside the kubelet: a node joins without waiting for them")
-	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
+	f.StringToStringVar(&o.versions, "node-versions", o.versions, "programs for images that have none; else containerd="+bootstrap.DefaultContainerd+",runc="+bootstrap.DefaultRunc+",cni-plugins="+bootstrap.DefaultCNIPlugins)
+	f.StringSliceVar(&o.packages, "node-packages", o.packages, "Debian packages that Ubuntu nodes install where they are missing; a node joins without waiting for them")
 }
 
 // validate checks the flags and the file that they name.
@@ -62,19 +54,15 @@ func (o *nodeOptions) validate() error {
 		errs = append(errs, checkServerURL("--bootstrap-api-server", o.apiServer))
 	}
 	for _, address := range o.clusterDNS {
-		if net.ParseIP(address) == nil {
-			errs = append(errs, fmt.Errorf("--cluster-dns %q is not an IP address", address))
-		}
+		errs = append(errs, unless(net.ParseIP(address) != nil, "--cluster-dns %q is not an IP address", address))
 	}
 	for _, text := range o.serviceCIDRs {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			errs = append(errs, fmt.Errorf("--service-cidrs %q is not an address range like 10.96.0.0/16: %w", text, err))
 		}
 	}
-	if wrong := validation.IsDNS1123Subdomain(o.clusterDomain); len(wrong) > 0 {
-		errs = append(errs, fmt.Errorf("--cluster-domain %q is not a domain: %s", o.clusterDomain, wrong[0]))
-	}
-	return errors.Join(errs...)
+	wrong := validation.IsDNS1123Subdomain(o.clusterDomain)
+	return errors.Join(append(errs, unless(len(wrong) == 0, "--cluster-domain %q is not a domain: %s", o.clusterDomain, strings.Join(wrong, "; ")))...)
 }
 
 // network returns the network settings that the approver of certificates needs. apiServer is the URL that drover
@@ -89,30 +77,25 @@ func (o *nodeOptions) network(apiServer string) csr.Network {
 	return n
 }
 
-// site converts the flags into the settings of user data.
-func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
-	s := bootstrap.Site{
-		HTTPProxy: o.httpProxy, NoProxy: o.noProxy, RegistryMirrors: o.registryMirrors, InsecureRegistries: o.insecureRegistries,
-		PauseImage: o.pauseImage, CABundle: caBundle, Packages: o.packages, FeatureGates: map[string]bool{},
-		ContainerdVersion: o.containerdVersion, RuncVersion: o.runcVersion, CNIPluginsVersion: o.cniPluginsVersion,
-	}
-	for gate, value := range o.featureGates {
-		on, err := strconv.ParseBool(value)
-		if err != nil {
-			return s, fmt.Errorf("--node-kubelet-feature-gates %s=%s: neither true nor false", gate, value)
-		}
-		s.FeatureGates[gate] = on
-	}
-	return s, nil
-}
-
 // readSite returns the settings of user data, with the certificates from the file that --node-ca-bundle names.
 func (o *nodeOptions) readSite() (bootstrap.Site, error) {
-	var bundle []byte
-	var unread error
-	if o.caBundle != "" {
-		bundle, unread = readCertificates("--node-ca-bundle", o.caBundle)
+	s := bootstrap.Site{
+		HTTPProxy: o.httpProxy, NoProxy: o.noProxy, RegistryMirrors: o.registryMirrors, InsecureRegistries: o.insecureRegistries,
+		PauseImage: o.pauseImage, Packages: o.packages,
 	}
-	s, err := o.site(bundle)
-	return s, errors.Join(unread, err, s.Check())
+	var errs []error
+	if o.caBundle != "" {
+		var err error
+		s.CABundle, err = readCertificates("--node-ca-bundle", o.caBundle)
+		errs = append(errs, err)
+	}
+	programs := map[string]*string{"containerd": &s.ContainerdVersion, "runc": &s.RuncVersion, "cni-plugins": &s.CNIPluginsVersion}
+	for name, version := range o.versions {
+		if program := programs[name]; program != nil {
+			*program = version
+			continue
+		}
+		errs = append(errs, fmt.Errorf("--node-versions %s=%s: there are containerd, runc and cni-plugins", name, version))
+	}
+	return s, errors.Join(append(errs, s.Check())...)
 }

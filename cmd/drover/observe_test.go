@@ -75,7 +75,7 @@ func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[
 	o := defaults()
 	o.observe, o.kubeconfig, o.healthAddress = true, cluster.Kubeconfig, "0"
 	o.metricsAddress = listener.Addr().String()
-	o.grpcAddress, o.grpcInsecure = "unix://"+filepath.Join(t.TempDir(), "grpc"), true
+	o.grpcAddress = "unix://" + filepath.Join(t.TempDir(), "grpc")
 	must(t, listener.Close())
 	must(t, o.validate())
 	credentials, err := credentialsFrom(o, cloud.Environment())

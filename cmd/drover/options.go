@@ -3,194 +3,195 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/drover-project/drover/autoscale"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// options holds the values of all flags of drover.
+// options holds the values of all flags of drover. Each group of flags is a struct with its validation beside it.
 type options struct {
-	kubeconfig string
-	// targetKubeconfig is the kubeconfig of the target cluster; empty when the target cluster is the control cluster.
-	targetKubeconfig string
-	namespace        string
-	clusterID        string
-	leader           bool
-	// leaseRetry is the time between two renewals of the lease, which no flag sets. Zero means the constant leaseRetry.
-	leaseRetry time.Duration
-	verbosity  int
-
-	metricsAddress string
-	healthAddress  string
-	pprofAddress   string
-
-	grpcAddress        string
-	grpcCert, grpcKey  string
-	grpcClientCA       string
-	grpcAllowedClients []string
-	grpcInsecure       bool
-	grpcReflection     bool
-	certs              certOptions
-
-	cloudsYAML string
-	cloud      string
-	caBundle   string
-
-	startupTaint     string
-	drainTimeout     time.Duration
-	joinTimeout      time.Duration
-	secretNamespaces []string
-	workers          int
-
-	observe  bool
-	machines machineOptions
+	clusterOptions
+	programOptions
+	grpcOptions
+	cloudOptions
+	machineOptions
+	handover handoverOptions
 	repair   repairOptions
-
-	nodes        nodeOptions
-	compute      cloudOptions
-	groups       groupOptions
-	freeze       freezeOptions
-	orphans      orphanOptions
-	handover     handoverOptions
-	maxReplacing int
+	freeze   freezeOptions
+	orphans  orphanOptions
+	nodes    nodeOptions
+	groups   groupOptions
 }
 
 func defaults() *options {
 	return &options{
-		namespace:      "drover",
-		leader:         true,
-		metricsAddress: "127.0.0.1:8080",
-		healthAddress:  ":8081",
-		grpcAddress:    ":8086",
-		certs:          defaultCerts(),
-		startupTaint:   v1alpha1.DefaultStartupTaint,
-		drainTimeout:   2 * time.Hour,
-		joinTimeout:    10 * time.Minute,
-		workers:        64,
-		machines:       defaultMachines(),
-		repair:         defaultRepair(),
-		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
-		groups:         defaultGroups(),
-		freeze:         defaultFreeze(),
-		orphans:        defaultOrphans(),
-		handover:       defaultHandover(),
+		clusterOptions: clusterOptions{namespace: "drover"},
+		programOptions: programOptions{metricsAddress: "127.0.0.1:8080", healthAddress: ":8081"},
+		grpcOptions:    grpcOptions{grpcAddress: ":8086"},
+		machineOptions: machineOptions{startupTaint: v1alpha1.DefaultStartupTaint, drainTimeout: 2 * time.Hour, joinTimeout: 10 * time.Minute},
+		handover:       handoverOptions{lease: "kube-system/machine-controller"},
+		repair: repairOptions{
+			timeout: 10 * time.Minute, startTimeout: 30 * time.Minute, maxReplacing: "1", maxUnhealthy: "40%",
+			nodeConditions: []string{"KernelDeadlock", "ReadonlyFilesystem", "NetworkUnavailable"},
+		},
+		freeze:  freezeOptions{up: 2, down: 1, period: time.Minute},
+		orphans: orphanOptions{mode: collectOrphans, age: 15 * time.Minute},
+		nodes:   nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
+		groups:  groupOptions{gpuResource: "nvidia.com/gpu"},
 	}
 }
 
-func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of the cluster that has the Machines; empty: the service account of the pod drover runs in")
-	f.StringVar(&o.targetKubeconfig, "target-kubeconfig", o.targetKubeconfig, "kubeconfig of the cluster that the Machines' servers join as Nodes; empty: it is the cluster that has the Machines")
-	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of drover's own lease and of the ConfigMap with the cluster id")
-	f.StringVar(&o.clusterID, "cluster-id", o.clusterID, "name of the cluster on its cloud resources; empty: the UID of the namespace kube-system. Written once; a change is refused")
-	f.BoolVar(&o.leader, "leader-elect", o.leader, "take a lease before controllers run; every replica serves gRPC all the same")
-	f.BoolVar(&o.observe, "observe", o.observe, "read and decide everything, and write nothing, neither to Kubernetes nor to the cloud: decisions are logged, and served as JSON under /observe beside the metrics. No lease is taken")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 to 7 more details. Higher levels are the same as 7: client-go would log the bodies of Secrets")
+// group is a struct of flags. validate returns all errors in their values and in the files that they name; each error names the flag.
+type group interface {
+	addFlags(f *pflag.FlagSet)
+	validate() error
+}
 
-	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
-	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
-	f.StringVar(&o.pprofAddress, "pprof-address", o.pprofAddress, "where profiles are served under /debug/pprof/, without authentication, so on a loopback address only; empty: nowhere")
+// sections returns the groups of flags under the titles that the help shows, in its order.
+func (o *options) sections() []struct {
+	title string
+	group
+} {
+	return []struct {
+		title string
+		group
+	}{
+		{"cluster", &o.clusterOptions}, {"cluster", &o.handover}, {"openStack", &o.cloudOptions}, {"autoscaler", &o.grpcOptions}, {"node group", &o.groups},
+		{"machine", &o.machineOptions}, {"node", &o.nodes}, {"health", &o.repair}, {"safety", &o.freeze}, {"safety", &o.orphans}, {"program", &o.programOptions},
+	}
+}
 
-	f.StringVar(&o.grpcAddress, "grpc-address", o.grpcAddress, "where cluster-autoscaler calls: host:port or unix:///path, or both with a comma. A socket is for an autoscaler in the same pod: drover's user and group may call, without TLS")
-	f.StringVar(&o.grpcCert, "grpc-cert", o.grpcCert, "certificate of the gRPC server (PEM file, reloaded when it changes)")
-	f.StringVar(&o.grpcKey, "grpc-key", o.grpcKey, "key of the gRPC server (PEM file, reloaded when it changes)")
-	f.StringVar(&o.grpcClientCA, "grpc-client-ca", o.grpcClientCA, "CA of the clients that may call (PEM file)")
-	f.StringSliceVar(&o.grpcAllowedClients, "grpc-allowed-clients", o.grpcAllowedClients, "names (SAN or CN) of clients that may call; empty: every client with a certificate of the CA")
-	f.BoolVar(&o.grpcInsecure, "grpc-insecure", o.grpcInsecure, "serve without TLS; only on loopback. A unix socket needs no such flag")
-	o.certs.addFlags(f)
-	f.BoolVar(&o.grpcReflection, "grpc-reflection", o.grpcReflection, "serve gRPC reflection")
-
-	f.StringVar(&o.cloudsYAML, "clouds-yaml", o.cloudsYAML, "clouds.yaml with the configured cloud, read again every 10 s; empty: the OS_* variables of the environment")
-	f.StringVar(&o.cloud, "cloud", o.cloud, "name of the cloud in clouds.yaml")
-	f.StringVar(&o.caBundle, "cloud-ca", o.caBundle, "CA bundle for the cloud's endpoints (PEM file); empty: the system's")
-
-	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node has until it can take pods; empty: none")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long the drain of a Machine's node may last, counted while drover may act: pods are evicted under their disruption budgets; 0: they are not evicted, and the server is deleted at once")
-	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from when drover first sees it")
-	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
-	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time. A call to the cloud occupies its worker until it is answered (1 to 2 s in many clouds), so fewer workers than the cloud takes calls at a time slow drover down; Machines that wait for their turn occupy none")
-	o.machines.addFlags(f)
-	o.repair.addFlags(f)
-	o.nodes.addFlags(f)
-	o.compute.addFlags(f)
-	o.groups.addFlags(f)
-	o.freeze.addFlags(f)
-	o.orphans.addFlags(f)
-	o.handover.addFlags(f)
-	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
+// flags returns all flags of drover in groups.
+func (o *options) flags() (sets cliflag.NamedFlagSets) {
+	for _, s := range o.sections() {
+		s.addFlags(sets.FlagSet(s.title))
+	}
+	return sets
 }
 
 // validate checks the flags and the files that they name, before drover reads or writes anything in the cluster. It returns
 // all errors as one.
 func (o *options) validate() error {
-	errs := []error{
-		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.orphans.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.handover.validate(),
-	}
-	if o.drainTimeout < 0 {
-		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
-	}
-	if o.joinTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("--join-timeout %v is not positive", o.joinTimeout))
-	}
-	if o.workers < 1 {
-		errs = append(errs, fmt.Errorf("--workers %d is less than 1", o.workers))
-	}
-	if o.maxReplacing < 0 {
-		errs = append(errs, fmt.Errorf("--max-replacing %d is negative", o.maxReplacing))
+	errs := []error{o.serving().Validate(), o.ownSecrets()}
+	for _, s := range o.sections() {
+		errs = append(errs, s.validate())
 	}
 	return errors.Join(errs...)
-}
-
-// general checks the flags for namespaces, the target cluster, the cluster id and the startup taint.
-func (o *options) general() error {
-	errs := []error{
-		checkNamespaces("--namespace", o.namespace), checkNamespaces("--secret-namespaces", o.secretNamespaces...),
-		checkTarget(o.targetKubeconfig),
-	}
-	if o.clusterID != "" {
-		if err := openstack.CheckClusterID(o.clusterID); err != nil {
-			errs = append(errs, fmt.Errorf("--cluster-id: %w", err))
-		}
-	}
-	if o.startupTaint != "" {
-		errs = append(errs, checkKey("--startup-taint", "the key of a taint", o.startupTaint))
-	}
-	return errors.Join(errs...)
-}
-
-// addresses checks the addresses on which drover listens.
-func (o *options) addresses() error {
-	errs := []error{checkListen("--metrics-address", o.metricsAddress), checkListen("--health-address", o.healthAddress), o.serving().Validate(), o.certs.validate(o.namespace, o.grpcAllowedClients)}
-	if o.pprofAddress != "" && !onLoopback(o.pprofAddress) {
-		errs = append(errs, fmt.Errorf("--pprof-address %s: profiles are served without authentication; listen on 127.0.0.1 or ::1", o.pprofAddress))
-	}
-	return errors.Join(errs...)
-}
-
-// serving returns the options of the gRPC server that the flags set.
-func (o *options) serving() autoscale.Options {
-	gpuLabel := ""
-	if o.groups.gpuLabel != "" {
-		gpuLabel = v1alpha1.LabelGPU
-	}
-	return autoscale.Options{
-		Address: o.grpcAddress, Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
-		SelfSigned: o.certs.selfSigned, Insecure: o.grpcInsecure, Reflection: o.grpcReflection, GPULabel: gpuLabel, GPUTypes: o.groups.gpuTypes,
-	}
-}
-
-// onLoopback reports whether only this machine can reach the address.
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	ip, parseErr := netip.ParseAddr(host)
-	return err == nil && parseErr == nil && ip.IsLoopback()
 }
 
 // serviceAccount returns drover's own ServiceAccount, as namespace:name, for commands in messages. Its name is the one in the
 // shipped manifests.
 func (o *options) serviceAccount() string { return o.namespace + ":drover" }
+
+// clusterOptions are the flags about the clusters, and about the other replicas.
+type clusterOptions struct {
+	kubeconfig string
+	// targetKubeconfig is the kubeconfig of the target cluster; empty when the target cluster is the control cluster.
+	targetKubeconfig string
+	namespace        string
+	clusterID        string
+	// leaseRetry is the time between two renewals of the lease, which no flag sets. Zero means the constant leaseRetry.
+	leaseRetry time.Duration
+	observe    bool
+}
+
+func (o *clusterOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of the cluster that has the Machines; empty: the service account of drover's pod")
+	f.StringVar(&o.targetKubeconfig, "target-kubeconfig", o.targetKubeconfig, "kubeconfig of the cluster that the servers join as Nodes; empty: the cluster that has the Machines")
+	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of drover's own lease and of the ConfigMap with the cluster id")
+	f.StringVar(&o.clusterID, "cluster-id", o.clusterID, "name of the cluster on its cloud resources, never changed later; empty: the UID of the namespace kube-system")
+	f.BoolVar(&o.observe, "observe", o.observe, "decide everything and write nothing; decisions are logged, and served under /observe beside the metrics")
+}
+
+func (o *clusterOptions) validate() error {
+	errs := []error{checkNamespaces("--namespace", o.namespace)}
+	if o.clusterID != "" {
+		if err := openstack.CheckClusterID(o.clusterID); err != nil {
+			errs = append(errs, fmt.Errorf("--cluster-id: %w", err))
+		}
+	}
+	if o.targetKubeconfig != "" {
+		_, err := readKubeconfig("--target-kubeconfig", o.targetKubeconfig)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// programOptions are the flags about the process: its addresses and its log.
+type programOptions struct {
+	metricsAddress string
+	healthAddress  string
+	verbosity      int
+	features       []string
+}
+
+func (o *programOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
+	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
+	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 to 7 more details; higher ones are the same as 7")
+	f.StringSliceVar(&o.features, "features", o.features, "names of what is off by default; their list is in docs/flags.md, and any other name shows it")
+}
+
+func (o *programOptions) validate() error {
+	errs := []error{checkListen("--metrics-address", o.metricsAddress), checkListen("--health-address", o.healthAddress)}
+	for _, name := range o.features {
+		errs = append(errs, unless(slices.Contains(featureNames(), name), "--features %q: there are %s", name, strings.Join(featureNames(), ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// The names in --features that code asks for.
+const (
+	bareMachineSets   = "bare-machinesets"
+	grpcInsecure      = "grpc-insecure"
+	grpcReflection    = "grpc-reflection"
+	identityOverride  = "identity-override"
+	noLeaderElection  = "no-leader-election"
+	physicalHostLabel = "physical-host-label"
+	prices            = "prices"
+	profiling         = "profiling"
+	providerIDRegion  = "provider-id-region"
+	restartGuard      = "restart-guard"
+	sharedServerGroup = "shared-server-group"
+	zeroOrMax         = "zero-or-max"
+)
+
+// features are the values of --features with their meaning, and the flag whose place each has taken.
+var features = []struct{ name, meaning, was string }{
+	{bareMachineSets, "a MachineSet with bounds and without a MachineDeployment is a node group too", "bare-machinesets"},
+	{grpcInsecure, "serve gRPC without TLS, only on loopback. A unix socket does not need this", "grpc-insecure"},
+	{grpcReflection, "serve gRPC reflection", "grpc-reflection"},
+	{identityOverride, "let a provider spec without credentials of its own replace user, domain and project of the configured cloud's", "allow-identity-override"},
+	{noLeaderElection, "run the controllers without a lease: for a replica that is alone, because two of them would both act", "leader-elect"},
+	{physicalHostLabel, "put the label " + v1alpha1.LabelPhysicalHost + " on nodes. The autoscaler then needs `--balancing-ignore-label=" + v1alpha1.LabelPhysicalHost + "`", "physical-host-label"},
+	{prices, "tell the autoscaler the prices in ConfigMap " + pricesConfigMap + " of drover's namespace, for its expander price", "prices-configmap"},
+	{profiling, "serve profiles under http://" + profilesAddress + "/debug/pprof/, without authentication", "pprof-address"},
+	{providerIDRegion, "the provider ID of a node names its region, while there are no nodes whose form is taken", "provider-id-region"},
+	{restartGuard, "for 15 minutes after an autoscaler's start groups that await nodes show no room, so that it orders none twice", "restart-guard"},
+	{sharedServerGroup, "a server whose spec names no server group is put into one of the cluster, with soft-anti-affinity", "server-group"},
+	{zeroOrMax, "pass the annotation autoscaling-options-zeroormaxnodescaling on to the autoscaler, which then grows such a group to its maximum at once and never shrinks it", "allow-zero-or-max"},
+}
+
+func featureNames() (names []string) {
+	for _, f := range features {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// has reports whether --features names a feature.
+func (o *programOptions) has(feature string) bool { return slices.Contains(o.features, feature) }
+
+// unless returns an error with this text when ok is false.
+func unless(ok bool, text string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(text, args...)
+}

@@ -22,37 +22,25 @@ type repairOptions struct {
 	maxUnhealthy   string
 }
 
-func defaultRepair() repairOptions {
-	return repairOptions{
-		timeout: 10 * time.Minute, startTimeout: 30 * time.Minute, maxReplacing: "1", maxUnhealthy: "40%",
-		nodeConditions: []string{"KernelDeadlock", "ReadonlyFilesystem", "NetworkUnavailable"},
-	}
-}
-
 func (o *repairOptions) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.timeout, "health-timeout", o.timeout, "how long the node of a Machine may be not Ready, missing, or have one of --health-node-conditions, before the Machine is replaced; 0: without a limit")
-	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "how long a node that has registered may take to become Ready and complete its first start, before its Machine counts as unhealthy and is replaced; 0: without a limit")
+	f.DurationVar(&o.timeout, "health-timeout", o.timeout, "how long a node may be not Ready, missing or in one of --health-node-conditions before its Machine is replaced; 0: no limit")
+	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "how long a registered node may take to complete its first start before its Machine is replaced; 0: no limit")
 	f.StringSliceVar(&o.nodeConditions, "health-node-conditions", o.nodeConditions, "conditions of a node, beside Ready, that make it unhealthy unless they are False or absent")
-	f.StringVar(&o.maxReplacing, "health-max-replacing", o.maxReplacing, "how many unhealthy Machines of a MachineDeployment, or of a MachineSet without one, are replaced at once: a number, or a percentage of its size, rounded up; at least one")
-	f.StringVar(&o.maxUnhealthy, "health-max-unhealthy", o.maxUnhealthy, "share of the Machines of a MachineDeployment, or of a MachineSet without one, and of the cluster that may be unhealthy: while more are, none there is replaced. Rounded down; fewer than three Machines have no share")
+	f.StringVar(&o.maxReplacing, "health-max-replacing", o.maxReplacing, "how many unhealthy Machines of a node group are replaced at once: a number, or a percentage, rounded up")
+	f.StringVar(&o.maxUnhealthy, "health-max-unhealthy", o.maxUnhealthy, "share of unhealthy Machines of a node group and of the cluster above which none there is replaced, rounded down")
 }
 
 func (o *repairOptions) validate() error {
-	var errs []error
-	if o.timeout < 0 {
-		errs = append(errs, fmt.Errorf("--health-timeout %v is negative", o.timeout))
-	}
-	if o.startTimeout < 0 {
-		errs = append(errs, fmt.Errorf("--start-timeout %v is negative", o.startTimeout))
+	n, err := verdict.Most(intstr.Parse(o.maxReplacing), 100)
+	_, share := o.percent()
+	errs := []error{
+		unless(o.timeout >= 0, "--health-timeout %v is negative", o.timeout),
+		unless(o.startTimeout >= 0, "--start-timeout %v is negative", o.startTimeout),
+		unless(err == nil && n >= 1 && !strings.HasPrefix(o.maxReplacing, "-"), "--health-max-replacing %q is neither a number nor a percentage such as 10%%", o.maxReplacing),
+		share,
 	}
 	for _, name := range o.nodeConditions {
 		errs = append(errs, checkKey("--health-node-conditions", "the type of a condition", name))
-	}
-	if n, err := verdict.Most(intstr.Parse(o.maxReplacing), 100); err != nil || strings.HasPrefix(o.maxReplacing, "-") || n < 1 {
-		errs = append(errs, fmt.Errorf("--health-max-replacing %q is neither a number nor a percentage such as 10%%", o.maxReplacing))
-	}
-	if _, err := o.percent(); err != nil {
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -9,6 +10,13 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/safety/orphans"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+const (
+	// maxPerPass is how many deletions of one search for orphans may be accepted, and how many of their Nodes are drained at a time.
+	maxPerPass = 10
+	// volumeDetachTimeout is how long the volumes of a drained Node may take to be detached. An annotation of a Machine's group changes it.
+	volumeDetachTimeout = 5 * time.Minute
 )
 
 // addOrphans adds the collector of resources without a Machine.
@@ -19,10 +27,8 @@ func addOrphans(w wiring, o *options, its cloud.Cloud) error {
 	mgr := w.controllers
 	collector, err := orphans.New(orphans.Options{
 		Control: mgr, Target: w.target, Cloud: w.cloud(its), Clock: clock.RealClock{},
-		Settings: verdict.Settings{
-			ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age,
-		},
-		Period: o.orphans.period, MaxPerPass: o.orphans.maxPerPass, DrainTimeout: o.drainTimeout, VolumeTimeout: o.machines.volumeDetachTimeout,
+		Settings: verdict.Settings{ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age},
+		Period:   o.orphans.period(), MaxPerPass: maxPerPass, DrainTimeout: o.drainTimeout, VolumeTimeout: volumeDetachTimeout,
 		Namespace: o.namespace, Lease: w.lease, Stale: w.staleness, Observed: o.observe, Registry: metrics.Registry,
 	})
 	if err != nil {

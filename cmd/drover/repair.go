@@ -26,7 +26,7 @@ func addRepair(w wiring, o *options) error {
 	}
 	repair, err := health.New(health.Options{
 		Control: w.controllers, Target: w.target, Clock: clock.RealClock{}, Lease: w.lease, Trust: w.reach.Stale,
-		Controller: o.machines.name, Settings: settings, Registry: metrics.Registry,
+		Controller: o.name, Settings: settings, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return fmt.Errorf("making the controller of unhealthy Machines: %w", err)

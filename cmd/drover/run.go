@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime"
 
-	corev1 "k8s.io/api/core/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -38,8 +37,8 @@ import (
 
 // run runs drover until ctx ends.
 func run(ctx context.Context, o *options, credentials client.Credentials) error {
-	if o.pprofAddress == "" {
-		// Without --pprof-address no client can request heap profiles, so none are recorded.
+	if !o.has(profiling) {
+		// Without --features=profiling no client can request heap profiles, so none are recorded.
 		runtime.MemProfileRate = 0
 	}
 	collectMore()
@@ -95,7 +94,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err := errors.Join(addHealth(mgr, server, o.healthAddress), addPages(mgr, o, w.pages), addTrimmer(mgr, around), metrics.Registry.Register(version.Metric())); err != nil {
 		return fmt.Errorf("adding health checks, pages, the trimming of memory and the metric of the build: %w", err)
 	}
-	ctrl.Log.Info("Starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
+	ctrl.Log.Info("Starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", w.lease != nil)
 	if err := stopInTime(ctx, mgr.Start); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
@@ -145,11 +144,9 @@ func newOpenStack(w wiring, o *options, id string, around surroundings) (*openst
 	mgr := w.controllers
 	openStack, err := openstack.New(openstack.Options{
 		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: around.credentials, HTTP: around.transport, Reread: rereading(o),
-		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
-		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
-		SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
-		ReadOnly:          o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
-		GPUTypes: o.groups.gpuTypes,
+		AllowedEndpoints: o.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.has(identityOverride),
+		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.has(providerIDRegion),
+		SharedServerGroup: o.has(sharedServerGroup), ReadOnly: o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
 	})
 	if err != nil {
 		return nil, err
@@ -175,14 +172,18 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	if err := metrics.Registry.Register(frozen); err != nil {
 		return fmt.Errorf("registering the metric of frozen groups: %w", err)
 	}
-	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing, Frozen: frozen})
+	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.freeze.maxReplacing, Frozen: frozen})
 	w.pages.Handle("/plans", deployments)
 	keeper, err := kinds.New(mgr.GetAPIReader(), now, metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(its), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
-	o.machinesInto(&machines)
+	machines, err := o.machines()
+	if err != nil {
+		return err
+	}
+	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = mgr, w.target, w.cloud(its), source, now
+	machines.Lease, machines.Kinds, machines.Reach, machines.Registry = w.lease, keeper, w.reach, metrics.Registry
 	reconciler := machine.New(machines)
 	w.pages.Handle("/plans/machines", reconciler)
 	for _, controller := range []interface {
@@ -197,8 +198,8 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: its, Network: o.nodes.network(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
-			AllowedNodeLabels: o.machines.allowedNodeLabels, KernelMemory: &o.groups.kernelMemory, GPUResource: corev1.ResourceName(o.groups.gpuResource), GPULabel: o.groups.gpuLabel,
+			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: machines.OtherStartupTaints, BareSets: o.has(bareMachineSets),
+			AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.GPUResource, GPULabel: o.groups.gpuLabel,
 		}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
@@ -261,9 +262,9 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 
 // newCertificates returns the keeper of the certificates that drover creates itself.
 func newCertificates(w wiring, o *options) *certs.Keeper {
-	own, autoscalers := o.certs.secrets(o.namespace)
+	own, autoscalers := o.secretNames(o.namespace)
 	return certs.New(certs.Options{
-		Client: w.controllers.GetClient(), Own: own, Autoscaler: autoscalers, Names: o.certs.serverNames(o.namespace, o.nodes.clusterDomain),
+		Client: w.controllers.GetClient(), Own: own, Autoscaler: autoscalers, Names: o.certificateNames(),
 		Clock: clock.RealClock{}, Registry: metrics.Registry,
 	})
 }

@@ -55,7 +55,7 @@ func TestDroverWorksAndAnswersProbesWithoutLeaderElection(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	health := freePort(t)
-	p.replica("alone", "--leader-elect=false", "--health-address="+health)
+	p.replica("alone", "--features=no-leader-election", "--health-address="+health)
 	t.Run("drover reconciles Machines: one whose kubelet is too old gets no server, and its condition lists the allowed versions", func(t *testing.T) { p.skewed(t) })
 	t.Run("drover answers /readyz without reading Nodes, and /healthz even without the API server and the cloud (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })

@@ -63,7 +63,7 @@ func TestTheCertificateAuthorityThatDroverMadeCanBeReplaced(t *testing.T) {
 func (p *pair) selfSigned(port string) *exec.Cmd {
 	p.Helper()
 	return p.replicaAs(droverAccount, []string{"system:authenticated"},
-		"--grpc-insecure=false", "--grpc-address="+port, "--grpc-self-signed", "--grpc-allowed-clients=cluster-autoscaler")
+		"--grpc-address="+port, "--grpc-secrets=drover-grpc,kube-system/cluster-autoscaler-drover", "--grpc-allowed-clients=cluster-autoscaler")
 }
 
 // mounted returns the TLS configuration of an autoscaler that reads its files now.

@@ -99,7 +99,7 @@ func testEveryMetricIsRegistered(t *testing.T) {
 func playedDrover(ctx context.Context, c day.Connections, started func(day.Program)) error {
 	metrics.Registry = prometheus.NewRegistry()
 	o := defaults()
-	o.namespace, o.metricsAddress, o.healthAddress, o.grpcInsecure, o.grpcAddress = day.Namespace, "0", "0", true, autoscale.DefaultAddress
+	o.namespace, o.metricsAddress, o.healthAddress, o.features, o.grpcAddress = day.Namespace, "0", "0", []string{grpcInsecure}, autoscale.DefaultAddress
 	o.leaseRetry = dayRetry
 	credentials, err := credentialsFrom(o, c.Environment)
 	if err != nil {

@@ -3,7 +3,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,19 +51,39 @@ func TestTheFlagsPage(t *testing.T) {
 func renderFlags() string {
 	var page strings.Builder
 	page.WriteString("# Flags of drover\n\nWritten by `make generate` from the flags themselves; `drover --help` shows the same. A list takes commas, or the flag several\n" +
-		"times. A duration is a number with a unit, such as `90s`, `10m` or `2h`.\n\n| flag | value | default | meaning |\n|---|---|---|---|\n")
-	command().Flags().VisitAll(func(f *pflag.Flag) {
-		kind, usage := pflag.UnquoteUsage(f)
-		if kind == "" {
-			kind = f.Value.Type()
-		}
-		value := f.DefValue
-		if value == "" || value == "[]" {
-			value = "–"
-		} else {
-			value = "`" + value + "`"
-		}
-		fmt.Fprintf(&page, "| `--%s` | %s | %s | %s |\n", f.Name, kind, value, strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(usage))
-	})
+		"times. A duration is a number with a unit, such as `90s`, `10m` or `2h`.\n")
+	sets := defaults().flags()
+	for _, title := range sets.Order {
+		fmt.Fprintf(&page, "\n## %s\n\n| flag | value | default | meaning |\n|---|---|---|---|\n", strings.ToUpper(title[:1])+title[1:])
+		sets.FlagSets[title].VisitAll(func(f *pflag.Flag) { writeFlag(&page, f) })
+	}
+	page.WriteString("\n## Features\n\nThe names in `--features`.\n\n| feature | meaning |\n|---|---|\n")
+	for _, f := range features {
+		fmt.Fprintf(&page, "| `%s` | %s |\n", f.name, f.meaning)
+	}
+	page.WriteString("\n## Removed flags\n\ndrover 0.1 had these. drover refuses to start with the first ones, and ignores the others with a warning.\n\n| flag | instead |\n|---|---|\n")
+	instead := maps.Clone(removed)
+	for _, f := range features {
+		instead[f.was] = "use --features=" + f.name
+	}
+	for _, name := range slices.Sorted(maps.Keys(instead)) {
+		fmt.Fprintf(&page, "| `--%s` | %s |\n", name, instead[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(noEffect)) {
+		fmt.Fprintf(&page, "| `--%s` | ignored: %s |\n", name, noEffect[name])
+	}
 	return page.String()
+}
+
+// writeFlag writes the row of one flag.
+func writeFlag(page *strings.Builder, f *pflag.Flag) {
+	kind, usage := pflag.UnquoteUsage(f)
+	if kind == "" {
+		kind = f.Value.Type()
+	}
+	value := "–"
+	if f.DefValue != "" && f.DefValue != "[]" {
+		value = "`" + f.DefValue + "`"
+	}
+	fmt.Fprintf(page, "| `--%s` | %s | %s | %s |\n", f.Name, kind, value, strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(usage))
 }

@@ -97,7 +97,7 @@ func (p *pair) replicaWith(name string, config *rest.Config, flags ...string) *e
 	dir := p.TempDir()
 	file := filepath.Join(dir, "kubeconfig")
 	must(p.T, kube.WriteKubeconfig(file, config))
-	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + file, "--grpc-insecure", "--grpc-address=" + socketAddress(p.T),
+	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + file, "--grpc-address=" + socketAddress(p.T),
 		"--metrics-address=0", "--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1"}, flags...)...)
 	cmd.Env = append([]string{asDrover + "=1", "HOME=" + dir}, p.cloud.Environment()...)
 	log := &strings.Builder{}

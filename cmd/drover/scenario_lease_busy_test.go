@@ -55,7 +55,7 @@ func TestTheLeaderLeaseIsRenewedWhileTheAPIServerIsBusy(t *testing.T) {
 	config := tuned(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca, ServerName: "example.com"}})
 	all, err := kubernetes.NewForConfig(config)
 	must(t, err)
-	l, err := newLease(config, &options{leader: true, namespace: "drover"})
+	l, err := newLease(config, &options{clusterOptions: clusterOptions{namespace: "drover"}})
 	must(t, err)
 	for range busyCalls {
 		go func() { _, _ = all.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{}) }()

@@ -86,7 +86,7 @@ func TestTheLeaderLeaseWhileTheAPIServerIsSlow(t *testing.T) {
 						transport = &slow
 					}
 					replica := &replicas[k]
-					replica.lease, err = newLease(tuned(server.ConfigOver(transport)), &options{leader: true, namespace: "kube-system"})
+					replica.lease, err = newLease(tuned(server.ConfigOver(transport)), &options{clusterOptions: clusterOptions{namespace: "kube-system"}})
 					must(t, err)
 					elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 						Lock: replica.lease, LeaseDuration: leaseLife, RenewDeadline: leaseDeadline, RetryPeriod: leaseRetry, ReleaseOnCancel: true, Name: leaseName,

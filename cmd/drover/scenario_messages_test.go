@@ -41,7 +41,7 @@ func TestMessagesOfDroverWithTheShippedRoles(t *testing.T) {
 		jsonLines(t, cmd.Stdout.(*strings.Builder).String())
 	})
 	t.Run("the error with which drover ends is logged as JSON (F-46)", func(t *testing.T) {
-		cmd := p.replica("ends", "--leader-elect=false", "--grpc-address=unix:///nowhere/deep/grpc")
+		cmd := p.replica("ends", "--features=no-leader-election", "--grpc-address=unix:///nowhere/deep/grpc")
 		_ = cmd.Wait()
 		log := cmd.Stdout.(*strings.Builder).String()
 		jsonLines(t, log)

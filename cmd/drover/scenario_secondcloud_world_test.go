@@ -70,7 +70,7 @@ func newRooms(t *testing.T) *rooms {
 	socket := "unix://" + filepath.Join(t.TempDir(), "grpc")
 	o := defaults()
 	o.kubeconfig, o.metricsAddress, o.healthAddress = cluster.Kubeconfig, "0", "0"
-	o.grpcAddress, o.grpcInsecure, o.nodes.apiServer = socket, true, "https://127.0.0.1:1"
+	o.grpcAddress, o.nodes.apiServer = socket, "https://127.0.0.1:1"
 	must(t, o.validate())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

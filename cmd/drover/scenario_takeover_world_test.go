@@ -214,8 +214,8 @@ func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Build
 // starts runs drover as a process. The returned function ends drover, and returns its log.
 func (l *legacy) starts() (stop func() string) {
 	l.Helper()
-	cmd, _, log := l.program("--grpc-insecure", "--grpc-address="+socketAddress(l.T), "--metrics-address=0",
-		"--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1", "--orphan-period=2s", "--orphan-age=0s")
+	cmd, _, log := l.program("--grpc-address="+socketAddress(l.T), "--metrics-address=0",
+		"--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1", "--orphan-age=0s")
 	must(l.T, cmd.Start())
 	stop = sync.OnceValue(func() string {
 		_ = cmd.Process.Signal(os.Interrupt)

@@ -223,7 +223,7 @@ func (p *pair) resize(replicas int32) {
 }
 
 // eager are flags with which drover deletes an orphan as soon as a round of the collector has found it.
-var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
+var eager = []string{"--orphan-age=0"}
 
 // shown returns the value of key in the collector's ConfigMap.
 func (p *pair) shown(key string) string {

@@ -53,15 +53,6 @@ func targetObjects() (all []client.Object) {
 	return all
 }
 
-// checkTarget returns an error when the kubeconfig of the target cluster is set and cannot be read.
-func checkTarget(kubeconfig string) error {
-	if kubeconfig == "" {
-		return nil
-	}
-	_, err := readKubeconfig("--target-kubeconfig", kubeconfig)
-	return err
-}
-
 // targetCluster is the cluster with the Nodes, where that is not the control cluster. The manager starts it together with its
 // caches. Until the caches are synced, the manager starts neither controllers nor the gRPC service, and does not take the lease.
 // Thus drover waits for a target cluster that does not answer when drover starts.

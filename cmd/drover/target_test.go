@@ -136,7 +136,7 @@ func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 		}
 	})
 	t.Run("in observe mode, drover writes neither to the control cluster nor to the target cluster", func(t *testing.T) {
-		observer := newObserver(&options{observe: true})
+		observer := newObserver(&options{clusterOptions: clusterOptions{observe: true}})
 		w := newWiring(mgr, target, observer)
 		must(t, w.controllers.GetClient().Delete(t.Context(), node))
 		must(t, w.target.GetClient().Delete(t.Context(), node))

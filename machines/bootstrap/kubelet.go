@@ -30,7 +30,7 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ClusterDomain:               in.ClusterDomain,
 		ContainerRuntimeEndpoint:    "unix:///run/containerd/containerd.sock",
 		EvictionHard:                s.EvictionHard,
-		FeatureGates:                in.featureGates(),
+		FeatureGates:                in.Kubelet.FeatureGates,
 		KubeReserved:                s.KubeReserved,
 		SystemReserved:              s.SystemReserved,
 		MaxPods:                     s.MaxPods,
@@ -128,14 +128,6 @@ func (in *Input) kubeletArgs() string {
 		args = append(args, "--node-labels="+strings.Join(list, ","))
 	}
 	return assign("KUBELET_EXTRA_ARGS", strings.Join(args, " "))
-}
-
-// featureGates returns the operator's feature gates. The Machine's feature gates take precedence.
-func (in *Input) featureGates() map[string]bool {
-	out := map[string]bool{}
-	maps.Copy(out, in.Site.FeatureGates)
-	maps.Copy(out, in.Kubelet.FeatureGates)
-	return out
 }
 
 // registrationTaints returns the taints of the spec and the startup taint, without duplicates.

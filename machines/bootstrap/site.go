@@ -30,8 +30,6 @@ type Site struct {
 	// Packages are installed on Ubuntu when they are missing, such as the tools that mount NFS volumes. A node also joins when its
 	// packages cannot be installed.
 	Packages []string
-	// FeatureGates are the feature gates of every kubelet. A Machine's annotations override them.
-	FeatureGates map[string]bool
 }
 
 var (

@@ -47,9 +47,9 @@ func siteInput(operatingSystem string) *Input {
 		HTTPProxy: "http://user:pa55word@proxy.example:3128", NoProxy: "10.0.0.0/8,.example",
 		RegistryMirrors: []string{"mirror.example", "quay.io=http://mirror.example:5000/v2/quay"}, InsecureRegistries: []string{"lab.example:5000", "mirror.example:5000"},
 		PauseImage: "mirror.example/pause:3.10", CABundle: []byte(certificate + certificate), ContainerdVersion: "v2.0.5", RuncVersion: "v1.4.9", CNIPluginsVersion: "1.8.2",
-		FeatureGates: map[string]bool{"A": true, "B": true}, Packages: []string{"nfs-common", "cifs-utils"},
+		Packages: []string{"nfs-common", "cifs-utils"},
 	}
-	in.Kubelet.FeatureGates = map[string]bool{"B": false}
+	in.Kubelet.FeatureGates = map[string]bool{"A": true, "B": false}
 	return in
 }
 

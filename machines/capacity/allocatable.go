@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// DefaultKernelMemory is the default share of a server's memory, in percent, that firmware and kernel use. A kubelet reports less
+// kernelMemory is the share of a server's memory, in percent, that firmware and kernel use. A kubelet reports less
 // memory than the flavor has. If a template had too much memory, the autoscaler would request nodes on which the pending pod does
 // not fit (CA-C99).
-const DefaultKernelMemory = 3.0
+const kernelMemory = 3.0
 
 // capacity returns the resources of the flavor.
 func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
@@ -35,9 +35,9 @@ func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 // arriving returns the capacity that a node reports: the flavor's memory less the percentage that firmware and kernel use. When this memory
 // is wrong by more than 1.5 %, the autoscaler does not treat a group without nodes as similar to a group with nodes (CA-C99). arriving does
 // not change memory that annotations or a class set.
-func arriving(list corev1.ResourceList, given []corev1.ResourceName, kernel float64) corev1.ResourceList {
+func arriving(list corev1.ResourceList, given []corev1.ResourceName) corev1.ResourceList {
 	if memory, ok := list[corev1.ResourceMemory]; ok && !slices.Contains(given, corev1.ResourceMemory) {
-		memory.Sub(*resource.NewQuantity(share(memory.Value(), kernel), resource.BinarySI))
+		memory.Sub(*resource.NewQuantity(share(memory.Value(), kernelMemory), resource.BinarySI))
 		list[corev1.ResourceMemory] = memory
 	}
 	return list

@@ -54,8 +54,6 @@ type Options struct {
 	OtherStartupTaints []string
 	// AllowedNodeLabels are the keys of reserved labels (see [v1alpha1.IsReservedNodeLabel]) that nodes may have.
 	AllowedNodeLabels []string
-	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent. Nil means DefaultKernelMemory.
-	KernelMemory *float64
 	// GPUResource is the name under which a node reports the GPUs of a flavor. Default: DefaultGPUResource.
 	GPUResource corev1.ResourceName
 	// GPULabel is the key of the label that holds the type of a node's GPUs; empty when there is none.
@@ -91,16 +89,13 @@ func New(o Options) *Reconciler {
 func newReconciler(o Options, c client.Client, recorder events.EventRecorder) *Reconciler {
 	r := &Reconciler{
 		client: c, nodes: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, bareSets: o.BareSets,
-		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, AllowedNodeLabels: o.AllowedNodeLabels, KernelMemory: DefaultKernelMemory, GPUResource: o.GPUResource, GPULabel: o.GPULabel},
+		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, AllowedNodeLabels: o.AllowedNodeLabels, GPUResource: o.GPUResource, GPULabel: o.GPULabel},
 	}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
 	}
 	if r.rules.StartupTaint == "" {
 		r.rules.StartupTaint = v1alpha1.DefaultStartupTaint
-	}
-	if o.KernelMemory != nil {
-		r.rules.KernelMemory = *o.KernelMemory
 	}
 	if r.rules.GPUResource == "" {
 		r.rules.GPUResource = DefaultGPUResource

@@ -26,8 +26,6 @@ type Rules struct {
 	// AllowedNodeLabels are the keys of reserved labels that nodes may have. Nodes get no other reserved labels, so the autoscaler must not
 	// expect them, whether a template or an annotation has them.
 	AllowedNodeLabels []string
-	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent.
-	KernelMemory float64
 	// GPUResource is the name under which a node reports its GPUs.
 	GPUResource corev1.ResourceName
 	// GPULabel is the key of the label that holds the type of a node's GPUs; empty when there is none.
@@ -69,13 +67,13 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	overShape(class, &shape, &settings)
 	over.apply(&shape, &settings)
 	refuted := slices.Concat(settings.Ignored, over.ignored, over.within(flavor, &shape))
-	left, err := allocatable(shape, settings, r.KernelMemory)
+	left, err := allocatable(shape, settings, kernelMemory)
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
 	}
 	given := over.given(class)
 	out := resolved{given: given, flavor: capacity(flavor, settings.MaxPods), refuted: refuted, settings: annotated, NodeTemplate: &v1alpha1.NodeTemplate{
-		Capacity:    arriving(capacity(shape, settings.MaxPods), given, r.KernelMemory),
+		Capacity:    arriving(capacity(shape, settings.MaxPods), given),
 		Allocatable: left,
 		Labels:      labels(s, shape),
 		Taints:      r.taints(s.template.Spec.Taints),

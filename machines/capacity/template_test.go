@@ -24,7 +24,7 @@ func shape() cloud.Shape {
 	}
 }
 
-var rules = Rules{StartupTaint: v1alpha1.DefaultStartupTaint, KernelMemory: DefaultKernelMemory, GPUResource: DefaultGPUResource}
+var rules = Rules{StartupTaint: v1alpha1.DefaultStartupTaint, GPUResource: DefaultGPUResource}
 
 func deployment() *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "a", UID: "1", Generation: 3}}
@@ -188,7 +188,7 @@ func TestAKubeletAnnotationThatCannotBeReadIsNamedAndTheTemplateStays(t *testing
 }
 
 func TestANodeTemplateHasNoStartupTaintsOfOtherPrograms(t *testing.T) {
-	t.Run("the taint of --other-startup-taints and those with the autoscaler's prefixes are left out, and other taints stay (F-47, F-129)", func(t *testing.T) {
+	t.Run("the taint of --startup-requires and those with the autoscaler's prefixes are left out, and other taints stay (F-47, F-129)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
 		byName := corev1.Taint{Key: "startup-taint.cluster-autoscaler.kubernetes.io/cilium", Effect: corev1.TaintEffectNoExecute}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}

@@ -96,8 +96,6 @@ type Options struct {
 	Workers int
 	// DrainWorkers is how many nodes are drained in parallel. Default: 10.
 	DrainWorkers int
-	// LeaveStopped keeps drover from starting servers that were shut down.
-	LeaveStopped bool
 	// Registry registers the controller's metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 }
@@ -173,7 +171,7 @@ func newObserving(o Options) *Reconciler {
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), LiveControl: o.Control.GetAPIReader(), Live: o.Target.GetAPIReader(),
-		LeaveStopped: o.LeaveStopped, Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: o.start(), AllowedNodeLabels: o.AllowedNodeLabels,
+		Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: o.start(), AllowedNodeLabels: o.AllowedNodeLabels,
 		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
 	})
 	return r

@@ -32,7 +32,7 @@ func TestWhatAnotherProgramKeepsRemovingFromANode(t *testing.T) {
 		}
 		b.shown()
 		c := find(b.read(), v1alpha1.ConditionWarnings)
-		if !strings.Contains(c.Message, "taint gpu:NoSchedule") || !strings.Contains(c.Message, "--other-startup-taints") {
+		if !strings.Contains(c.Message, "taint gpu:NoSchedule") || !strings.Contains(c.Message, "--startup-requires") {
 			t.Errorf("condition %+v", c)
 		}
 	})

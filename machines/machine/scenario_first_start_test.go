@@ -108,10 +108,10 @@ func TestAMachineIsShownAsStartingUntilItsNodeIsComplete(t *testing.T) {
 		{"is shown as starting while the Node has the taint not-ready with the effect NoSchedule", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
 		{"is shown as starting while the Node has the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
 		{"is shown as starting while the Node has the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
-		{"is shown as starting while the Node has a taint that --other-startup-taints names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
+		{"is shown as starting while the Node has a taint that --startup-requires names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
 		{"is not shown as starting although the Node has the taint not-ready with the effect NoExecute", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
 		{"is not shown as starting although the Node has a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
-		{"is not shown as starting although the Node has a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
+		{"is not shown as starting although the Node has a taint that --startup-requires does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
 	} {
 		for _, key := range []string{startup, ""} {
 			name := tt.name

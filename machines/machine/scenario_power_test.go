@@ -240,10 +240,6 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 		"Cluster API's annotation skip-remediation of the deployment forbids the start":      onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
 		"a paused deployment forbids the start":                                              onPool(v1alpha1.AnnotationPaused, ""),
 		"a deployment with Cluster API's paused annotation forbids the start":                onPool(v1alpha1.AnnotationPausedCAPI, ""),
-		"the flag --start-servers=false forbids the start": func(b *bench) {
-			b.options.LeaveStopped = true
-			b.start(b.options)
-		},
 		"the annotation skip-health of the deployment forbids the start although the cache does not show the annotation yet": func(b *bench) {
 			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
 			b.options.Control = late{b.memory}

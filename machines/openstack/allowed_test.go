@@ -237,12 +237,12 @@ func TestSpecThatUsesTheConfiguredCloudsCredentials(t *testing.T) {
 			if (err == nil) != tt.passes {
 				t.Fatalf("got %v", err)
 			}
-			if e := fault.Of(err); err != nil && (e.Class != fault.Auth || e.Code != fault.CodeProjectNotAllowed || !strings.Contains(e.Message, "--allow-identity-override")) {
+			if e := fault.Of(err); err != nil && (e.Class != fault.Auth || e.Code != fault.CodeProjectNotAllowed || !strings.Contains(e.Message, "--features=identity-override")) {
 				t.Errorf("got %s %s: %v", e.Class, e.Code, err)
 			}
 		})
 	}
-	t.Run("a spec may name another project when --allow-identity-override is set (F-11)", func(t *testing.T) {
+	t.Run("a spec may name another project when --features=identity-override is set (F-11)", func(t *testing.T) {
 		b := newDirectBench(t)
 		b.options.IdentityOverride = true
 		b.restart()

@@ -66,8 +66,6 @@ type Options struct {
 	SharedServerGroup bool
 	// ReadOnly allows only reads and sign-ins. Any other request fails before it is sent.
 	ReadOnly bool
-	// GPUTypes are the PCI aliases that count as GPUs, in addition to those whose name shows that they are GPUs.
-	GPUTypes []string
 	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
 	// ProviderIDRegion makes the provider ID of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of the

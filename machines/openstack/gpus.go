@@ -1,20 +1,19 @@
 package openstack
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
 
 // gpusOf returns the number of GPUs in a flavor's extra specs: virtual and physical GPUs in Placement (resources:VGPU,
 // resources:PGPU), and PCI passthrough devices (pci_passthrough:alias = name:count,…). An alias can stand for any device, such as a
-// network card. It counts as a GPU when it is in types or when its name contains gpu or nvidia.
-func gpusOf(specs map[string]string, types []string) int64 {
+// network card. It counts as a GPU when its name contains gpu or nvidia.
+func gpusOf(specs map[string]string) int64 {
 	var n int64
 	for key, value := range specs {
 		switch {
 		case key == "pci_passthrough:alias":
-			n += aliased(value, types)
+			n += aliased(value)
 		case strings.HasPrefix(key, "resources"):
 			// The key is resources:VGPU or, in a numbered request group of Placement, resources1:VGPU.
 			if _, class, _ := strings.Cut(key, ":"); class == "VGPU" || class == "PGPU" {
@@ -25,11 +24,11 @@ func gpusOf(specs map[string]string, types []string) int64 {
 	return n
 }
 
-func aliased(value string, types []string) (n int64) {
+func aliased(value string) (n int64) {
 	for _, part := range strings.Split(value, ",") {
 		name, times, ok := strings.Cut(strings.TrimSpace(part), ":")
 		lower := strings.ToLower(name)
-		if !slices.Contains(types, name) && !strings.Contains(lower, "gpu") && !strings.Contains(lower, "nvidia") {
+		if !strings.Contains(lower, "gpu") && !strings.Contains(lower, "nvidia") {
 			continue
 		}
 		if !ok {

@@ -45,7 +45,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	if err != nil {
 		return cloud.Shape{}, with.WithOrigin(err)
 	}
-	shape := shapeOf(wanted, plan, scope.Region, c.options.GPUTypes)
+	shape := shapeOf(wanted, plan, scope.Region)
 	if shape.Zone == "" {
 		shape.Zone, err = conn.catalog.OnlyZone(ctx)
 	}
@@ -76,7 +76,7 @@ const (
 var zoneLabels = []string{"topology.cinder.csi.openstack.org/zone"}
 
 // shapeOf returns the capacity and topology of a server with this flavor and image. A boot volume replaces the flavor's disk.
-func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cloud.Shape {
+func shapeOf(s *spec.Spec, p *catalog.Plan, region string) cloud.Shape {
 	disk := p.Flavor.Disk
 	if s.RootDiskSizeGB > 0 {
 		disk = s.RootDiskSizeGB
@@ -86,7 +86,7 @@ func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cl
 		CPU:          *resource.NewQuantity(int64(p.Flavor.VCPUs), resource.DecimalSI),
 		Memory:       *resource.NewQuantity(int64(p.Flavor.RAM)*mebi, resource.BinarySI),
 		Disk:         *resource.NewQuantity(int64(disk)*gibi, resource.BinarySI),
-		GPUs:         gpusOf(p.Flavor.ExtraSpecs, gpuTypes),
+		GPUs:         gpusOf(p.Flavor.ExtraSpecs),
 		Zone:         s.AvailabilityZone,
 		ZoneLabels:   zoneLabels,
 		Region:       region,

@@ -118,7 +118,7 @@ func (o Override) limits(r Rules) Override {
 	out.Problems = slices.Clone(o.Problems)
 	if o.zeroOrMax != nil && *o.zeroOrMax && !r.ZeroOrMax {
 		out.zeroOrMax = nil
-		out.Problems = append(out.Problems, "all-or-nothing scaling is not enabled (--allow-zero-or-max): the autoscaler would add nodes up to the maximum at once and never scale the group down")
+		out.Problems = append(out.Problems, "all-or-nothing scaling is not enabled (--features=zero-or-max): the autoscaler would add nodes up to the maximum at once and never scale the group down")
 	}
 	least, most := r.JoinTimeout+RepairTime, r.JoinTimeout+mostRepairTime
 	switch {

@@ -159,7 +159,7 @@ const zeroOrMax = "cluster.k8s.io/autoscaling-options-zeroormaxnodescaling"
 
 func TestZeroOrMaxNodeScaling(t *testing.T) {
 	t.Parallel()
-	t.Run("without drover's flag --allow-zero-or-max, a group with zeroormaxnodescaling scales like any other (CA-C95)", func(t *testing.T) {
+	t.Run("without drover's feature zero-or-max, a group with zeroormaxnodescaling scales like any other (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{})
@@ -170,7 +170,7 @@ func TestZeroOrMaxNodeScaling(t *testing.T) {
 			w.neverAbove(1)
 		})
 	})
-	t.Run("with drover's flag --allow-zero-or-max, a group with zeroormaxnodescaling grows to its maximum at once and never shrinks (CA-C95)", func(t *testing.T) {
+	t.Run("with drover's feature zero-or-max, a group with zeroormaxnodescaling grows to its maximum at once and never shrinks (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})

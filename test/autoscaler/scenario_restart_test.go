@@ -39,8 +39,8 @@ func TestRestartsDuringScaling(t *testing.T) {
 		guard time.Duration
 		peak  int
 	}{
-		"without --restart-guard, a restarted autoscaler requests the upcoming nodes twice, and removes the excess (CA-C05)": {0, 7},
-		"with --restart-guard, a restarted autoscaler requests no node twice (CA-C05)":                                       {15 * time.Minute, 5},
+		"without the restart guard, a restarted autoscaler requests the upcoming nodes twice, and removes the excess (CA-C05)": {0, 7},
+		"with the restart guard, a restarted autoscaler requests no node twice (CA-C05)":                                       {15 * time.Minute, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -41,7 +41,7 @@ const (
 	boot      = 20 * time.Second
 	// poll is the driver's polling period while servers are being built.
 	poll = 5 * time.Second
-	// workers is the default of --workers.
+	// workers is how many Machines drover works on at a time.
 	workers = 64
 )
 

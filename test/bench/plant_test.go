@@ -61,7 +61,7 @@ func newPlant(b *testing.B, drover string) *plant {
 	p.must(kube.WriteKubeconfig(p.kubeconfig(), config))
 	p.metrics = freeAddress(b)
 	if *profiles != "" {
-		p.pprof = freeAddress(b)
+		p.pprof = "127.0.0.1:6060"
 	}
 	return p
 }
@@ -95,8 +95,12 @@ func (p *plant) start() *exec.Cmd {
 	p.Helper()
 	log, err := os.OpenFile(p.droverLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	p.must(err)
-	cmd := exec.Command(p.drover, "--kubeconfig="+p.kubeconfig(), "--namespace=drover", "--grpc-insecure",
-		"--grpc-address=127.0.0.1:0", "--metrics-address="+p.metrics, "--health-address=0", "--pprof-address="+p.pprof)
+	features := "grpc-insecure"
+	if p.pprof != "" {
+		features += ",profiling"
+	}
+	cmd := exec.Command(p.drover, "--kubeconfig="+p.kubeconfig(), "--namespace=drover", "--features="+features,
+		"--grpc-address=127.0.0.1:0", "--metrics-address="+p.metrics, "--health-address=0")
 	cmd.Env = append([]string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH")}, p.environment...)
 	if p.pprof != "" {
 		cmd.Env = append(cmd.Env, "GODEBUG=memprofilerate=4096")

@@ -32,7 +32,7 @@ func TestVirtualMachinesBootAndBecomeNodes(t *testing.T) {
 	t.Run("a server with cloud-init, a config drive, downloads, the oldest kubelet and containerd 1.7 joins and leaves the cluster", func(t *testing.T) {
 		spec := inSimulatedCloud(bareImage)
 		spec["configDrive"] = true
-		runLifeInSimulation(t, settings{configDrive: true, downloads: downloads(), flags: []string{"--node-containerd-version=" + images.Containerd1}}, expectation{
+		runLifeInSimulation(t, settings{configDrive: true, downloads: downloads(), flags: []string{"--node-versions=containerd=" + images.Containerd1}}, expectation{
 			group:   group{name: "drive", kubelet: imageSet.Oldest, system: "ubuntu", cloud: spec},
 			runtime: "containerd://1.7",
 		})

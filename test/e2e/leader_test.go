@@ -85,7 +85,7 @@ var disturbances = []lists{
 func TestAChangeOfManyMachinesEndsWhenTheLeaderEnds(t *testing.T) {
 	t.Parallel()
 	h := newEmptyHerd(t, func(o *sandbox.Options) {
-		o.Replicas, o.DroverFlags = 2, []string{"--orphan-age=10s", "--orphan-period=5s"}
+		o.Replicas, o.DroverFlags = 2, []string{"--orphan-age=10s"}
 	})
 	for round := range endings {
 		if round > 0 && !*allEnds {

@@ -60,7 +60,7 @@ func newCrowd(t *testing.T) crowd {
 	t.Helper()
 	h := newEmptyHerd(t, func(o *sandbox.Options) {
 		o.Heartbeat = time.Second
-		o.DroverFlags = []string{"--health-timeout=20s", "--other-startup-taints=" + neighbours.AgentTaint}
+		o.DroverFlags = []string{"--health-timeout=20s", "--startup-requires=taint:" + neighbours.AgentTaint}
 	})
 	c := crowd{h, neighbours.NewEvictionWebhook()}
 	t.Cleanup(c.webhook.Close)

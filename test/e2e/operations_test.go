@@ -270,7 +270,7 @@ func (h herd) removal() {
 // two were created.
 func TestServersAfterASnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Parallel()
-	h := newHerd(t, func(o *sandbox.Options) { o.DroverFlags = []string{"--orphan-age=0", "--orphan-period=1s"} })
+	h := newHerd(t, func(o *sandbox.Options) { o.DroverFlags = []string{"--orphan-age=0"} })
 	snapshot := filepath.Join(t.TempDir(), "etcd")
 	goOn := h.hold()
 	if err := h.s.Cluster.SaveData(t.Context(), snapshot); err != nil {
@@ -305,7 +305,10 @@ func TestServersAfterASnapshotOfEtcdIsRestored(t *testing.T) {
 	})
 	t.Run("the servers that were created after the snapshot was taken are reported as orphans and kept (MCM-82)", func(t *testing.T) {
 		h := h.in(t)
-		eventually(t, func(context.Context) (string, error) {
+		eventually(t, func(ctx context.Context) (string, error) {
+			if err := h.s.Client.Get(ctx, client.ObjectKey{Namespace: sandbox.Namespace, Name: "drover-orphans"}, &corev1.ConfigMap{}); err != nil {
+				return "the first search for orphans", client.IgnoreNotFound(err)
+			}
 			report := h.shell.Run(t, "docs/safety.md#orphan-report")
 			for _, id := range servers {
 				if id != provider.ServerIDOf(*stayed.Spec.ProviderID) && !strings.Contains(report, id) {

@@ -4,16 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/deploy"
 )
-
-// certificateFlags are the flags with which drover issues its own certificates.
-var certificateFlags = []string{"--grpc-self-signed", "--grpc-secret", "--grpc-client-secret"}
 
 // arguments returns drover's arguments: those of deploy/deployment.yaml, with addresses and files of this machine instead of the
 // pod's, the sandbox's certificates, a kubeconfig, and the options' own flags.
@@ -27,10 +23,10 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 		"--grpc-address": r.grpc, "--metrics-address": r.metrics, "--health-address": r.health, "--clouds-yaml": clouds,
 	}
 	// The sandbox issues the certificates, because the names of its servers are not those of a Service.
-	out := []string{"--grpc-cert=" + s.pki.serverCert, "--grpc-key=" + s.pki.serverKey, "--grpc-client-ca=" + s.pki.ca}
+	out := []string{"--grpc-cert-dir=" + filepath.Dir(s.pki.ca)}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
-		if slices.Contains(certificateFlags, name) {
+		if name == "--grpc-secrets" {
 			continue
 		}
 		if local, ok := here[name]; ok {

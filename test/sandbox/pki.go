@@ -35,7 +35,7 @@ func makePKI(dir string) (pki, error) {
 	}
 	files := pki{
 		ca:         filepath.Join(dir, "ca.crt"),
-		serverCert: filepath.Join(dir, "server.crt"), serverKey: filepath.Join(dir, "server.key"),
+		serverCert: filepath.Join(dir, "tls.crt"), serverKey: filepath.Join(dir, "tls.key"),
 		clientCert: filepath.Join(dir, "client.crt"), clientKey: filepath.Join(dir, "client.key"),
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

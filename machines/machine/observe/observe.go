@@ -33,8 +33,6 @@ type Options struct {
 	Control, Target, LiveControl, Live client.Reader
 	Cloud                              cloud.Cloud
 	Backoffs                           Backoffs
-	// LeaveStopped keeps drover from starting servers that were shut down.
-	LeaveStopped bool
 	// Kinds decides whether a deletion may go on. nil means that it always may.
 	Kinds Kinds
 	// Reach reports since when both API servers have answered again. nil means that they have always answered.

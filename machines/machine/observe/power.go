@@ -24,7 +24,7 @@ func (o *Observer) observeStart(ctx context.Context, s *scope.Scope) error {
 	}
 	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{
 		Cloud: &s.Observed.Cloud, Record: s.Machine.Status.ServerStart, Unsent: s.StartUnsent(),
-		Refrain: o.LeaveStopped || refrains(s.Machine) || refrains(group.Holder), Now: s.Now(),
+		Refrain: refrains(s.Machine) || refrains(group.Holder), Now: s.Now(),
 	})
 	return nil
 }

@@ -22,7 +22,7 @@ func (in *Input) shutDown(server *cloud.Server) Verdict {
 	switch in.Facts.Start {
 	case lifecycle.StartRefrained:
 		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf(
-			"server %s is shut down (%s); drover does not start it, because an annotation (%s, %s, or a paused group) or the flag --start-servers forbids it",
+			"server %s is shut down (%s); drover does not start it, because an annotation forbids it (%s, %s, or a paused group)",
 			server.ID, server.Status, v1alpha1.AnnotationSkipHealth, v1alpha1.AnnotationSkipHealthCAPI)}
 	case lifecycle.StartFailed:
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerWontStart, start.Failure}

@@ -43,7 +43,7 @@ func TestConditionServerReadyShowsTheStateOfTheServer(t *testing.T) {
 		want   Verdict
 	}{
 		"shows that a server is shut down before drover starts it":                          {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
-		"shows why drover does not start a server that an operator wants to stay shut down": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
+		"shows why drover does not start a server that an operator wants to stay shut down": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation forbids it (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group)"}},
 		"shows that drover is starting a server":                                            {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
 		"shows that somebody else is starting a server":                                     {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
 		"shows that the start of a server has failed":                                       {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},

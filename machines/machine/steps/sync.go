@@ -113,7 +113,7 @@ func (n *NodeSync) leaveContested(s *scope.Scope, want v1alpha1.NodeMarks) {
 	contested := slices.DeleteFunc(nodes.Lacking(node, want), func(mark string) bool { return !s.Contested(node.UID, mark) })
 	nodes.Leave(want, contested)
 	for _, mark := range contested {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%s: another program keeps removing it from node %s, so drover adds it only once an hour; name a taint that belongs to another program in --other-startup-taints, and remove the rest from the template", mark, node.Name))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s: another program keeps removing it from node %s, so drover adds it only once an hour; name a taint that belongs to another program in --startup-requires, and remove the rest from the template", mark, node.Name))
 	}
 }
 

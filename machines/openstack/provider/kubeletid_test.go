@@ -16,10 +16,10 @@ func TestWhichProviderIDTheKubeletOfANewNodeReceives(t *testing.T) {
 		wantRegion bool
 		want       string
 	}{
-		{"has no region when there are no Nodes yet and the flag --provider-id-region is not set", nil, "", false, "openstack:///"},
-		{"has the spec's region when there are no Nodes yet and the flag --provider-id-region is set", nil, "west", true, "openstack://west/"},
-		{"is empty when there are no Nodes yet, the flag --provider-id-region is set, and the spec has no region", nil, "", true, ""},
-		{"has no region because the existing Nodes' provider IDs have none, although the flag --provider-id-region is set", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
+		{"has no region when there are no Nodes yet and the feature provider-id-region is not set", nil, "", false, "openstack:///"},
+		{"has the spec's region when there are no Nodes yet and the feature provider-id-region is set", nil, "west", true, "openstack://west/"},
+		{"is empty when there are no Nodes yet, the feature provider-id-region is set, and the spec has no region", nil, "", true, ""},
+		{"has no region because the existing Nodes' provider IDs have none, although the feature provider-id-region is set", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
 		{"has the region of the existing Nodes' provider IDs when the spec has no region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
 		{"has the spec's region, in which the new server is, when the existing Nodes' provider IDs have another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
 		{"is empty when the existing Nodes' provider IDs have several regions and the spec has none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},

@@ -105,7 +105,7 @@ func (w Identity) Check(scope *client.Scope) error {
 			continue
 		}
 		return fault.New(fault.Auth, fault.CodeProjectNotAllowed,
-			"%s.%s: %s is not the %s of the configured cloud's credentials, and the spec has no credentials of its own; set credentials in the spec, or start drover with --allow-identity-override",
+			"%s.%s: %s is not the %s of the configured cloud's credentials, and the spec has no credentials of its own; set credentials in the spec, or start drover with --features=identity-override",
 			w.source, c.named.field, c.named.shown(), c.field)
 	}
 	return nil

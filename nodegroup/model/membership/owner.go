@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Owner is the object that holds a group's size: a MachineDeployment or, with --bare-machinesets, a MachineSet without a
+// Owner is the object that holds a group's size: a MachineDeployment or, with --features=bare-machinesets, a MachineSet without a
 // deployment. It is read-only.
 type Owner struct {
 	Object

@@ -44,7 +44,7 @@ const (
 const (
 	// silent is the group whose servers never join.
 	silent     = "silent"
-	pricesName = "prices"
+	pricesName = "drover-prices"
 	// gpuLabel is the value of --gpu-label.
 	gpuLabel = "accelerator"
 )
@@ -61,15 +61,15 @@ func (s Setting) Apply(o *sandbox.Options) {
 	case Priced:
 		o.Scaling.PriceExpander = true
 		o.AutoscalerFlags = append(o.AutoscalerFlags, "--expander=price")
-		o.DroverFlags = append(o.DroverFlags, "--prices-configmap="+pricesName)
+		o.DroverFlags = append(o.DroverFlags, "--features=prices")
 	case Accelerated:
 		o.DroverFlags = append(o.DroverFlags, "--gpu-label="+gpuLabel)
 	case Guarded:
-		o.DroverFlags = append(o.DroverFlags, "--restart-guard=2m")
+		o.DroverFlags = append(o.DroverFlags, "--features=restart-guard")
 	case Healing:
 		o.Scaling.ScaleDownUnreadyTime = time.Hour
 		o.AutoscalerFlags = append(o.AutoscalerFlags, "--scale-down-unready-time=1h")
-		o.DroverFlags = append(o.DroverFlags, "--health-timeout=10s", "--orphan-age=20s", "--orphan-period=10s")
+		o.DroverFlags = append(o.DroverFlags, "--health-timeout=10s", "--orphan-age=10s")
 	}
 }
 

@@ -100,13 +100,9 @@ volumeMounts:
 {{- else }}
 - --grpc-address=:8086
 {{- if eq .Values.tls.mode "self" }}
-- --grpc-self-signed
-- --grpc-secret={{ .Values.tls.serverSecretName }}
-- --grpc-client-secret={{ .Values.autoscaler.namespace }}/{{ .Values.tls.clientSecretName }}
+- --grpc-secrets={{ .Values.tls.serverSecretName }},{{ .Values.autoscaler.namespace }}/{{ .Values.tls.clientSecretName }}
 {{- else }}
-- --grpc-cert=/etc/drover/grpc/tls.crt
-- --grpc-key=/etc/drover/grpc/tls.key
-- --grpc-client-ca=/etc/drover/grpc/ca.crt
+- --grpc-cert-dir=/etc/drover/grpc
 {{- end }}
 {{- with .Values.tls.allowedClients }}
 - --grpc-allowed-clients={{ join "," . }}

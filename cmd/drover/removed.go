@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// removed are the flags that drover 0.1 had, beside those of features, and what to do instead. drover refuses to start with them, because
+// an ignored one could change what is deleted, or who may call. It accepts and ignores those of noEffect with a warning, as Kubernetes'
+// own programs do: they set how fast drover works, and never what it does.
+var (
+	removed = map[string]string{
+		"grpc-server-names": "use --grpc-cert-dir, with a certificate for these names", "gpu-types": "annotate groups with capacity.cluster-autoscaler.kubernetes.io/gpu-type and gpu-count",
+		"grpc-cert": certDirInstead, "grpc-key": certDirInstead, "grpc-client-ca": certDirInstead,
+		"grpc-self-signed": secretsInstead, "grpc-secret": secretsInstead, "grpc-client-secret": secretsInstead,
+		"node-containerd-version": versionsInstead, "node-runc-version": versionsInstead, "node-cni-plugins-version": versionsInstead,
+		"startup-conditions": "use --startup-requires=condition:TYPE", "startup-daemonsets": "use --startup-requires=daemonset:NAMESPACE/NAME",
+		"other-startup-taints":       "use --startup-requires=taint:KEY",
+		"node-kubelet-feature-gates": "annotate templates with v1.kubelet-featuregates.machine-controller.kubermatic.io/GATE",
+		"start-servers":              "to keep a server shut down, annotate its Machine or group with drover-project.github.io/skip-health=true",
+		"volume-detach-timeout":      "it is 5 minutes; annotate groups with drover-project.github.io/volume-detach-timeout",
+		"orphan-max-per-pass":        "it is 10",
+	}
+	noEffect = map[string]string{
+		"drain-workers": "there are 10", "workers": "there are 64", "kernel-memory-percent": "it is 3, until a node has reported",
+		"orphan-period": "it is 15 minutes, or --orphan-age where that is shorter",
+	}
+)
+
+const (
+	certDirInstead  = "use --grpc-cert-dir, a directory with tls.crt, tls.key and ca.crt"
+	secretsInstead  = "use --grpc-secrets=drover-grpc,kube-system/cluster-autoscaler-drover (drover's own Secret, then the autoscaler's)"
+	versionsInstead = "use --node-versions=containerd=VERSION,runc=VERSION,cni-plugins=VERSION"
+)
+
+// removedFlag is the value of a flag that drover no longer has.
+type removedFlag struct{ instead string }
+
+// Set returns an error that says what to use instead.
+func (r removedFlag) Set(string) error {
+	return errors.New("drover 0.2 has no such flag: " + r.instead)
+}
+
+func (r removedFlag) String() string { return "" }
+
+// Type returns the type that a help would show.
+func (r removedFlag) Type() string { return "string" }
+
+// addFlags adds flags to a command, those that were removed, and a help that shows them in groups.
+func addFlags(c *cobra.Command, sets cliflag.NamedFlagSets) {
+	for _, set := range sets.FlagSets {
+		c.Flags().AddFlagSet(set)
+	}
+	cliflag.SetUsageAndHelpFunc(c, sets, 0)
+	old := func(name, instead string, optional bool) {
+		f := c.Flags().VarPF(removedFlag{instead}, name, "", "")
+		f.Hidden = true
+		if optional {
+			f.NoOptDefVal = "true"
+		}
+	}
+	for name, instead := range removed {
+		old(name, instead, name == "grpc-self-signed" || name == "start-servers")
+	}
+	for _, f := range features {
+		old(f.was, "use --features="+f.name, !slices.Contains([]string{"pprof-address", "server-group", "prices-configmap", "restart-guard"}, f.was))
+	}
+	for name, now := range noEffect {
+		c.Flags().String(name, "", "")
+		_ = c.Flags().MarkDeprecated(name, "it has no effect: "+now) // it fails only for a flag that does not exist
+	}
+}
+
+var _ pflag.Value = removedFlag{}
