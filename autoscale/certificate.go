@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 // certificateEvery is how often the certificate's files are read.
@@ -65,14 +67,7 @@ func (c *certificate) reread() (bool, error) {
 
 // follow reads the certificate's files at the interval certificateEvery until ctx ends.
 func (c *certificate) follow(ctx context.Context) {
-	timer := c.clock.NewTimer(certificateEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C():
-		}
+	periodic.After(ctx, c.clock, certificateEvery, periodic.Every(certificateEvery, func(ctx context.Context) {
 		changed, err := c.reread()
 		switch {
 		case err != nil:
@@ -80,6 +75,5 @@ func (c *certificate) follow(ctx context.Context) {
 		case changed:
 			ctrl.LoggerFrom(ctx).Info("Serving the changed certificate", "cert", c.certFile)
 		}
-		timer.Reset(certificateEvery)
-	}
+	}))
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 const (
@@ -105,17 +107,13 @@ func (k *Keeper) Clients() (*x509.CertPool, error) {
 
 // Start checks the Secrets until ctx ends. It creates missing certificates and renews those that are due.
 func (k *Keeper) Start(ctx context.Context) error {
-	for {
-		pause := lookEvery
+	periodic.Run(ctx, k.Clock, func(ctx context.Context) time.Duration {
 		if err := k.look(ctx); err != nil {
-			pause = lookAgain
+			return lookAgain
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-k.Clock.After(pause):
-		}
-	}
+		return lookEvery
+	})
+	return nil
 }
 
 // look brings drover's Secret and the autoscaler's Secret up to date. It logs an error unless the last check failed with the

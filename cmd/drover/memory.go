@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 // trimEvery is how often memory that is unused after a burst is returned to the operating system. Otherwise a quiet process
@@ -55,18 +57,12 @@ func (*trimmer) NeedLeaderElection() bool { return false }
 
 // Start checks the memory every trimEvery until ctx ends.
 func (t *trimmer) Start(ctx context.Context) error {
-	ticker := t.clock.NewTicker(trimEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			if inUse, mapped := t.held(); worthTrimming(inUse, mapped) {
-				t.trim()
-			}
+	periodic.After(ctx, t.clock, trimEvery, periodic.Every(trimEvery, func(context.Context) {
+		if inUse, mapped := t.held(); worthTrimming(inUse, mapped) {
+			t.trim()
 		}
-	}
+	}))
+	return nil
 }
 
 // worthTrimming reports whether trimming is worth its cost: the unused memory exceeds both the constant fewest and half of the

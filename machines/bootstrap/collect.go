@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 // collectEvery is the interval between two searches for bootstrap tokens that are no longer needed.
@@ -32,19 +33,13 @@ func (c *Collector) NeedLeaderElection() bool { return true }
 
 // Start calls Collect at intervals until ctx ends. It also removes user data from memory.
 func (c *Collector) Start(ctx context.Context) error {
-	ticker := c.Clock.NewTicker(collectEvery)
-	defer ticker.Stop()
-	for {
+	periodic.Run(ctx, c.Clock, periodic.Every(collectEvery, func(ctx context.Context) {
 		texts.Clear()
 		if n, err := c.Source.Collect(ctx); ctx.Err() == nil && (err != nil || n > 0) {
 			ctrl.LoggerFrom(ctx).Info("Deleted leftover bootstrap tokens", "deleted", n, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
-	}
+	}))
+	return nil
 }
 
 // Collect deletes the tokens that are no longer needed, and returns their number. It reads each Machine from the API server, because a

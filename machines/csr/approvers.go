@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 // approverCheckEvery is the interval between two checks for other approvers.
@@ -65,16 +66,8 @@ func (g *ApproverCheck) NeedLeaderElection() bool { return true }
 
 // Start checks at intervals until ctx ends.
 func (g *ApproverCheck) Start(ctx context.Context) error {
-	ticker := g.Clock.NewTicker(approverCheckEvery)
-	defer ticker.Stop()
-	for {
-		g.check(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
-	}
+	periodic.Run(ctx, g.Clock, periodic.Every(approverCheckEvery, g.check))
+	return nil
 }
 
 // check checks once, and warns.

@@ -18,6 +18,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 // Names are the names of the policies; each policy's binding has the same name.
@@ -118,20 +120,14 @@ func (w *Watch) NeedLeaderElection() bool { return true }
 // Start reads the policies once a minute until ctx ends. When they are stored as shipped but do not count as in force yet, it reads them
 // again after 10 s.
 func (w *Watch) Start(ctx context.Context) error {
-	for {
+	periodic.Run(ctx, w.Clock, func(ctx context.Context) time.Duration {
 		w.look(ctx)
-		next := lookEvery
 		if l := w.last.Load(); l.why == "" && !w.InForce() {
-			next = takeUp
+			return takeUp
 		}
-		timer := w.Clock.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
-		}
-	}
+		return lookEvery
+	})
+	return nil
 }
 
 // look reads the policies and bindings, and reports a change.

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/steps"
+	"github.com/drover-project/drover/machines/periodic"
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
@@ -230,14 +231,6 @@ const sweepEvery = 10 * time.Minute
 
 // sweep drops the state of unused groups periodically until ctx ends.
 func (r *Reconciler) sweep(ctx context.Context) error {
-	ticker := r.clock.NewTicker(sweepEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			r.retries.Sweep(r.clock.Now())
-		}
-	}
+	periodic.After(ctx, r.clock, sweepEvery, periodic.Every(sweepEvery, func(context.Context) { r.retries.Sweep(r.clock.Now()) }))
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 	"github.com/drover-project/drover/machines/openstack/spec"
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 // followConfigured follows the project of the configured cloud, even when no Machine uses it.
@@ -31,16 +32,7 @@ func (c *Cloud) followCredentials(ctx context.Context) {
 	}
 	lastError := c.rereadCredentials(ctx, "")
 	c.signInEarly(ctx)
-	for {
-		timer := c.options.Clock.NewTimer(credentialsEvery)
-		select {
-		case <-timer.C():
-			lastError = c.rereadCredentials(ctx, lastError)
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
+	periodic.After(ctx, c.options.Clock, credentialsEvery, periodic.Every(credentialsEvery, func(ctx context.Context) { lastError = c.rereadCredentials(ctx, lastError) }))
 }
 
 // rereadCredentials reads the credentials of the configured cloud again and uses them. When this fails, the previous credentials

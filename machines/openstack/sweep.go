@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/periodic"
 )
 
 const (
@@ -20,16 +21,7 @@ const (
 
 // sweepAll calls sweep every sweepEvery until ctx ends.
 func (c *Cloud) sweepAll(ctx context.Context) {
-	for {
-		timer := c.options.Clock.NewTimer(sweepEvery)
-		select {
-		case <-timer.C():
-			c.sweep(ctx)
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
+	periodic.After(ctx, c.options.Clock, sweepEvery, periodic.Every(sweepEvery, c.sweep))
 }
 
 // sweep removes from memory what drover needs no more: Machines that no longer exist, connections that no Machine and no
