@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -63,13 +64,9 @@ func addPages(mgr manager.Manager, o *options, p pages) error {
 	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	address := off
-	if o.has(profiling) {
-		address = profilesAddress
-	}
 	return errors.Join(
 		addServer(mgr, "--metrics-address", o.metricsAddress, newServer(few(p))),
-		addServer(mgr, "--features=profiling", address, profileServer(profiles)),
+		addServer(mgr, "--features=profiling", o.profiles(), profileServer(profiles)),
 	)
 }
 
@@ -78,6 +75,14 @@ const (
 	off             = "0"
 	profilesAddress = "127.0.0.1:6060"
 )
+
+// profiles returns the address where profiles are served.
+func (o *programOptions) profiles() string {
+	if o.has(profiling) {
+		return profilesAddress
+	}
+	return off
+}
 
 // newServer returns an HTTP server within the limits of this file.
 func newServer(h http.Handler) *http.Server {
@@ -108,4 +113,19 @@ func addServer(mgr manager.Manager, flag, address string, s *http.Server) error 
 	return mgr.Add(&manager.Server{
 		Name: flag, Server: s, Listener: autoscale.NewConnections(httpConnections).Listener(open), ShutdownTimeout: ptr.To(httpRequest),
 	})
+}
+
+// addHealth serves liveness and readiness. Liveness depends only on the process itself (MC-77). A replica is ready while it answers the
+// autoscaler, whether or not it holds the lease: it listens, which it does only after the caches of both clusters are synced, and both
+// API servers and the watches are fresh enough for Refresh.
+func addHealth(mgr manager.Manager, server *autoscale.Server, address string) error {
+	checks := http.NewServeMux()
+	for path, handler := range map[string]*healthz.Handler{
+		"/healthz": {Checks: map[string]healthz.Checker{"ping": healthz.Ping}},
+		"/readyz":  {Checks: map[string]healthz.Checker{"grpc": func(*http.Request) error { return server.Ready() }}},
+	} {
+		checks.Handle(path, http.StripPrefix(path, handler))
+		checks.Handle(path+"/", http.StripPrefix(path, handler))
+	}
+	return addServer(mgr, "--health-address", address, newServer(checks))
 }

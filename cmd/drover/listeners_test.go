@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,6 +155,21 @@ func TestFewPagesAreWrittenAtTheSameTime(t *testing.T) {
 		}
 		if code := status(t, "http://"+address+"/"); code != http.StatusOK {
 			t.Errorf("the status is %d", code)
+		}
+	})
+}
+
+func TestProfilesAreServedOnlyWhenEnabled(t *testing.T) {
+	t.Run("profiles are not served by default (MCM-112)", func(t *testing.T) {
+		if got := defaults().profiles(); got != off {
+			t.Errorf("they are served on %s", got)
+		}
+	})
+	t.Run("with the feature profiling, only clients on the same machine can read profiles (MCM-112)", func(t *testing.T) {
+		o := defaults()
+		o.features = []string{profiling}
+		if at, err := netip.ParseAddrPort(o.profiles()); err != nil || !at.Addr().IsLoopback() {
+			t.Errorf("they are served on %v, %v", at, err)
 		}
 	})
 }

@@ -135,7 +135,7 @@ func (o *programOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
 	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 to 7 more details; higher ones are the same as 7")
-	f.StringSliceVar(&o.features, "features", o.features, "names of what is off by default; their list is in docs/flags.md, and any other name shows it")
+	f.StringSliceVar(&o.features, "features", o.features, "what is off by default; docs/flags.md lists the names, and so does the error about any other")
 }
 
 func (o *programOptions) validate() error {

@@ -2,16 +2,15 @@ package main
 
 import (
 	"errors"
-	"slices"
+	"maps"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
 // removed are the flags that drover 0.1 had, beside those of features, and what to do instead. drover refuses to start with them, because
-// an ignored one could change what is deleted, or who may call. It accepts and ignores those of noEffect with a warning, as Kubernetes'
-// own programs do: they set how fast drover works, and never what it does.
+// to ignore one could change what is deleted, or who may call. It accepts and ignores those of noEffect with a warning, as Kubernetes'
+// own programs do with deprecated flags.
 var (
 	removed = map[string]string{
 		"grpc-server-names": "use --grpc-cert-dir, with a certificate for these names", "gpu-types": "annotate groups with capacity.cluster-autoscaler.kubernetes.io/gpu-type and gpu-count",
@@ -50,29 +49,22 @@ func (r removedFlag) String() string { return "" }
 // Type returns the type that a help would show.
 func (r removedFlag) Type() string { return "string" }
 
-// addFlags adds flags to a command, those that were removed, and a help that shows them in groups.
+// addFlags adds flags to a command, those that were removed, and a help that shows the others in groups.
 func addFlags(c *cobra.Command, sets cliflag.NamedFlagSets) {
 	for _, set := range sets.FlagSets {
 		c.Flags().AddFlagSet(set)
 	}
 	cliflag.SetUsageAndHelpFunc(c, sets, 0)
-	old := func(name, instead string, optional bool) {
-		f := c.Flags().VarPF(removedFlag{instead}, name, "", "")
-		f.Hidden = true
-		if optional {
-			f.NoOptDefVal = "true"
-		}
-	}
-	for name, instead := range removed {
-		old(name, instead, name == "grpc-self-signed" || name == "start-servers")
-	}
+	instead := maps.Clone(removed)
 	for _, f := range features {
-		old(f.was, "use --features="+f.name, !slices.Contains([]string{"pprof-address", "server-group", "prices-configmap", "restart-guard"}, f.was))
+		instead[f.was] = "use --features=" + f.name
+	}
+	for name, text := range instead {
+		f := c.Flags().VarPF(removedFlag{text}, name, "", "")
+		f.Hidden, f.NoOptDefVal = true, "true" // the flag is refused with a value and without one
 	}
 	for name, now := range noEffect {
 		c.Flags().String(name, "", "")
 		_ = c.Flags().MarkDeprecated(name, "it has no effect: "+now) // it fails only for a flag that does not exist
 	}
 }
-
-var _ pflag.Value = removedFlag{}

@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,12 +51,18 @@ func TestTheFlags(t *testing.T) {
 }
 
 func TestFlagsThatDroverHadBefore(t *testing.T) {
-	refused := map[string]string{}
-	for name, instead := range removed {
-		refused[name] = instead
-	}
+	refused := maps.Clone(removed)
 	for _, f := range features {
 		refused[f.was] = "--features=" + f.name
+	}
+	changes, err := os.ReadFile("../../CHANGELOG.md")
+	must(t, err)
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(refused)), slices.Collect(maps.Keys(noEffect))) {
+		t.Run("--"+name+" is in the changelog, with what to do instead", func(t *testing.T) {
+			if row := regexp.MustCompile("(?m)^ *\\|.*`--" + name + "[=`]"); !row.Match(changes) {
+				t.Error("no row of a table names it")
+			}
+		})
 	}
 	for name, instead := range refused {
 		t.Run("--"+name+" is refused with what to do instead", func(t *testing.T) {

@@ -3,9 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -60,17 +58,6 @@ func renderFlags() string {
 	page.WriteString("\n## Features\n\nThe names in `--features`.\n\n| feature | meaning |\n|---|---|\n")
 	for _, f := range features {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", f.name, f.meaning)
-	}
-	page.WriteString("\n## Removed flags\n\ndrover 0.1 had these. drover refuses to start with the first ones, and ignores the others with a warning.\n\n| flag | instead |\n|---|---|\n")
-	instead := maps.Clone(removed)
-	for _, f := range features {
-		instead[f.was] = "use --features=" + f.name
-	}
-	for _, name := range slices.Sorted(maps.Keys(instead)) {
-		fmt.Fprintf(&page, "| `--%s` | %s |\n", name, instead[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(noEffect)) {
-		fmt.Fprintf(&page, "| `--%s` | ignored: %s |\n", name, noEffect[name])
 	}
 	return page.String()
 }

@@ -2,9 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/safety/orphans"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
 // freezeOptions set how many Machines beyond its size a node group may have before it is frozen, and how many rollouts replace at once.
@@ -65,4 +72,32 @@ func (o *orphanOptions) validate() error {
 		unless(o.mode == collectOrphans || o.mode == reportOrphans || o.mode == ignoreOrphans, "--orphans %q: it can be %s, %s or %s", o.mode, collectOrphans, reportOrphans, ignoreOrphans),
 		unless(o.age >= 0, "--orphan-age %v is negative", o.age),
 	)
+}
+
+const (
+	// maxPerPass is how many deletions of one search for orphans may be accepted, and how many of their Nodes are drained at a time.
+	maxPerPass = 10
+	// volumeDetachTimeout is how long the volumes of a drained Node may take to be detached. An annotation of a Machine's group changes it.
+	volumeDetachTimeout = 5 * time.Minute
+)
+
+// addOrphans adds the collector of resources without a Machine.
+func addOrphans(w wiring, o *options, its cloud.Cloud) error {
+	if o.orphans.mode == ignoreOrphans {
+		return nil
+	}
+	mgr := w.controllers
+	collector, err := orphans.New(orphans.Options{
+		Control: mgr, Target: w.target, Cloud: w.cloud(its), Clock: clock.RealClock{},
+		Settings: verdict.Settings{ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age},
+		Period:   o.orphans.period(), MaxPerPass: maxPerPass, DrainTimeout: o.drainTimeout, VolumeTimeout: volumeDetachTimeout,
+		Namespace: o.namespace, Lease: w.lease, Stale: w.staleness, Observed: o.observe, Registry: metrics.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the collector of orphans: %w", err)
+	}
+	if err := collector.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("adding the collector of orphans: %w", err)
+	}
+	return nil
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
 // cloudOptions are the flags about OpenStack and its credentials.
@@ -31,4 +33,16 @@ func (o *cloudOptions) validate() error {
 		err = fmt.Errorf("--allowed-endpoints: %w", err)
 	}
 	return errors.Join(err, checkNamespaces("--secret-namespaces", o.secretNamespaces...))
+}
+
+// credentialsFrom returns the credentials of the configured cloud. It is optional, because a Machine may have its own credentials.
+// The credentials are sent only to their own endpoint (MC-12).
+func credentialsFrom(o *options, environ []string) (client.Credentials, error) {
+	return settings.Read(settings.Source{CloudsYAML: o.cloudsYAML, Cloud: o.cloud, CABundle: o.caBundle, Environ: environ})
+}
+
+// rereading returns a function that reads the credentials of the configured cloud and its files again. With OS_* variables the files
+// are those that the variables and --cloud-ca name.
+func rereading(o *options) func() (client.Credentials, error) {
+	return func() (client.Credentials, error) { return credentialsFrom(o, os.Environ()) }
 }
