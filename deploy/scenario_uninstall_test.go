@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/guard"
 	"github.com/drover-project/drover/test/kube"
 )
 
@@ -38,8 +38,8 @@ func TestThePolicyThatProtectsCRDsNamesEveryCRD(t *testing.T) {
 			want = append(want, o.GetName())
 		}
 	}
-	if !slices.Equal(want, kinds.Names) {
-		t.Errorf("drover looks after %v; deploy/crds holds %v (F-42)", kinds.Names, want)
+	if !slices.Equal(want, guard.CRDs) {
+		t.Errorf("drover looks after %v; deploy/crds holds %v (F-42)", guard.CRDs, want)
 	}
 	guard, err := os.ReadFile("crds/guard.yaml")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestThePolicyThatProtectsCRDsNamesEveryCRD(t *testing.T) {
 
 // Every deletion here is a dry run, because other tests need the CRDs.
 func TestAnAdmissionPolicyRefusesToDeleteCRDs(t *testing.T) {
-	for _, name := range kinds.Names {
+	for _, name := range guard.CRDs {
 		t.Run("kubectl delete crd "+name+" is refused, and the error contains the command that allows the deletion (F-42)", func(t *testing.T) {
 			out, err := cluster.Kubectl(t.Context(), "delete", "crd", name, "--dry-run=server")
 			if err == nil {
@@ -145,7 +145,7 @@ func (s *site) machine() *unstructured.Unstructured {
 func (s *site) keeps(m *unstructured.Unstructured) {
 	s.Helper()
 	all := []*unstructured.Unstructured{m}
-	for _, name := range kinds.Names {
+	for _, name := range guard.CRDs {
 		all = append(all, definition(name))
 	}
 	for _, o := range all {
@@ -195,7 +195,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 	t.Run("kubectl delete -k crds deletes the CRDs once each has the annotation that allows its deletion (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("patch", "machines.cluster.k8s.io", m.GetName(), "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
-		s.run(slices.Concat([]string{"annotate", "crd"}, kinds.Names, []string{v1alpha1.AnnotationAllowDeletion + "=true"})...)
+		s.run(slices.Concat([]string{"annotate", "crd"}, guard.CRDs, []string{v1alpha1.AnnotationAllowDeletion + "=true"})...)
 		s.run("delete", "-k", "crds", "--timeout=90s")
 	})
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/guard"
 	"github.com/drover-project/drover/machines/handover"
-	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -161,12 +161,12 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	if err != nil {
 		return err
 	}
-	guard, err := csr.NewApproverCheck(csr.ApproverCheckOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
+	approvers, err := csr.NewApproverCheck(csr.ApproverCheckOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
 	if err != nil {
-		return fmt.Errorf("making the guard of approvals: %w", err)
+		return fmt.Errorf("making the check of approvers: %w", err)
 	}
-	if err := mgr.Add(guard); err != nil {
-		return fmt.Errorf("adding the guard of approvals: %w", err)
+	if err := mgr.Add(approvers); err != nil {
+		return fmt.Errorf("adding the check of approvers: %w", err)
 	}
 	frozen := ownership.NewFrozenMetric()
 	if err := metrics.Registry.Register(frozen); err != nil {
@@ -174,7 +174,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	}
 	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.freeze.maxReplacing, Frozen: frozen})
 	w.pages.Handle("/plans", deployments)
-	keeper, err := kinds.New(mgr.GetAPIReader(), now, metrics.Registry)
+	keeper, err := guard.NewKeeper(mgr.GetAPIReader(), now, metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/guard"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
@@ -35,7 +35,7 @@ func (c *Collector) gather(ctx context.Context, between bool) *verdict.Snapshot 
 		s.Machines, failed[0] = c.listMachines(ctx, c.Control.GetClient(), 0)
 	} else {
 		s.Machines, failed[0] = c.listMachines(ctx, c.Control.GetAPIReader(), pageSize)
-		c.defined, failed[1] = kinds.Since(ctx, c.Control.GetAPIReader())
+		c.defined, failed[1] = guard.DefinedSince(ctx, c.Control.GetAPIReader())
 	}
 	s.Defined = c.defined
 	s.Nodes, failed[2] = c.listNodes(ctx)

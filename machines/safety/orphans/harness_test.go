@@ -34,7 +34,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
-	definitions "github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/guard"
 	"github.com/drover-project/drover/machines/openstack"
 	cloudclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
@@ -138,7 +138,7 @@ func newWorldInMemory(t *testing.T) *world {
 	on, err := memory.New(memory.Options{Catalog: catalog, NodesUntainted: true})
 	w.must(err)
 	w.fill(on.Config("admin", "system:masters"), on.Config("drover"), func() {
-		for _, name := range definitions.Names {
+		for _, name := range guard.CRDs {
 			crd := &unstructured.Unstructured{}
 			crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 			crd.SetName(name)

@@ -31,7 +31,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
-	definitions "github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/guard"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 	"github.com/drover-project/drover/test/kube/memory"
 )
@@ -169,7 +169,7 @@ func (b *bubble) start(catalog *memory.Catalog, timeout time.Duration) (stop fun
 
 // fill creates the Machines, the CRDs, and the Node with its pods.
 func (b *bubble) fill() {
-	for _, name := range definitions.Names {
+	for _, name := range guard.CRDs {
 		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		crd.SetName(name)

@@ -1,4 +1,4 @@
-package kinds
+package guard
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func allow(o *metav1.PartialObjectMetadata) {
 
 func installed() *server {
 	s := &server{objects: map[string]*metav1.PartialObjectMetadata{}}
-	for _, name := range Names {
+	for _, name := range CRDs {
 		s.objects[name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}}
 	}
 	return s
@@ -92,7 +92,7 @@ func installed() *server {
 
 func keeper(t *testing.T, s *server) *Keeper {
 	t.Helper()
-	k, err := New(s, clock.RealClock{}, prometheus.NewRegistry())
+	k, err := NewKeeper(s, clock.RealClock{}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +126,8 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if n := s.count() - before; n > 4*len(Names) {
-				t.Errorf("%d reads for a thousand concurrent calls, want %d at most", n, 4*len(Names))
+			if n := s.count() - before; n > 4*len(CRDs) {
+				t.Errorf("%d reads for a thousand concurrent calls, want %d at most", n, 4*len(CRDs))
 			}
 			if testutil.ToFloat64(k.metric) != 1 {
 				t.Error("the metric is not 1")
@@ -141,11 +141,11 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			for range 3 {
 				_, _ = k.Withheld(t.Context(), bare(), true)
 			}
-			if n := s.count(); n != len(Names) {
+			if n := s.count(); n != len(CRDs) {
 				t.Errorf("%d reads", n)
 			}
 			s.change(machines, startDeletion)
-			time.Sleep(goodFor)
+			time.Sleep(readGoodFor)
 			if why, _ := k.Withheld(t.Context(), bare(), true); why == "" {
 				t.Error("Withheld() returned no reason")
 			}
@@ -158,7 +158,7 @@ func TestHowOldAReadOfTheCRDsMayBeForADeletion(t *testing.T) {
 			s.change(machines, startDeletion)
 			_, _ = k.Withheld(t.Context(), bare(), false)
 			s.change(machines, allow)
-			time.Sleep(goodFor)
+			time.Sleep(readGoodFor)
 			if why, err := k.Withheld(t.Context(), bare(), false); why != "" || err != nil {
 				t.Errorf("Withheld() = %q, %v, want no reason", why, err)
 			}
@@ -217,7 +217,7 @@ func TestSinceWhenAllCRDsStand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := installed()
 			tt.change(s)
-			since, err := Since(t.Context(), s)
+			since, err := DefinedSince(t.Context(), s)
 			if (err != nil) != tt.fails || !tt.fails && since.Sub(tt.after).Abs() > 5*time.Second {
 				t.Errorf("Since() = %v, %v, want %v", since, err, tt.after)
 			}

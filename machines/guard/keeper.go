@@ -1,4 +1,4 @@
-package kinds
+package guard
 
 import (
 	"context"
@@ -21,12 +21,12 @@ const machines = "machines.cluster.k8s.io"
 // kept are the names of the CRDs with which Machines vanish: their own, and those whose objects own them.
 var kept = []string{machines, "machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io"}
 
-// Names are the names of drover's CustomResourceDefinitions, sorted.
-var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", "machinedeployments.cluster.k8s.io", machines, "machinesets.cluster.k8s.io"}
+// CRDs are the names of drover's CustomResourceDefinitions, sorted.
+var CRDs = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", "machinedeployments.cluster.k8s.io", machines, "machinesets.cluster.k8s.io"}
 
-// goodFor is how long the result of a read is reused for a deletion that has begun or that is blocked, and also how long a read of all
+// readGoodFor is how long the result of a read is reused for a deletion that has begun or that is blocked, and also how long a read of all
 // CRDs may take.
-const goodFor = 5 * time.Second
+const readGoodFor = 5 * time.Second
 
 // Keeper decides from the state of drover's CRDs whether Machines may be drained and deleted.
 type Keeper struct {
@@ -36,11 +36,11 @@ type Keeper struct {
 	// reading is a lock for reads and for the field last: send to lock, receive to unlock. It is a channel because testing/synctest
 	// does not treat waiting for a mutex as durably blocked.
 	reading chan struct{}
-	last    look
+	last    defined
 }
 
-// look is the result of one read of all CRDs.
-type look struct {
+// defined is the result of one read of all CRDs.
+type defined struct {
 	// at is when the read started.
 	at   time.Time
 	crds definitions
@@ -52,9 +52,9 @@ type look struct {
 // definitions are the metadata of drover's CRDs, by name. A CRD that does not exist is not among them.
 type definitions map[string]*metav1.PartialObjectMetadata
 
-// New returns a Keeper. The reader must read from the API server and not from a cache; it needs only the verb get for the CRDs in
-// [Names]. New returns an error if the metric cannot be registered.
-func New(reader client.Reader, now clock.PassiveClock, registry prometheus.Registerer) (*Keeper, error) {
+// NewKeeper returns a Keeper. The reader must read from the API server and not from a cache; it needs only the verb get for the CRDs in
+// [CRDs]. New returns an error if the metric cannot be registered.
+func NewKeeper(reader client.Reader, now clock.PassiveClock, registry prometheus.Registerer) (*Keeper, error) {
 	k := &Keeper{reader: reader, clock: now, reading: make(chan struct{}, 1), metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_deletions_withheld",
 		Help: "1 while no Machine is drained or deleted because a CustomResourceDefinition of drover is being deleted, missing or unreadable, else 0. As of the last check for a Machine that is being deleted.",
@@ -91,17 +91,17 @@ func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) 
 
 // look returns the last result if it may be used, and otherwise reads the CRDs. The end of ctx does not end a read, because other calls
 // wait for it, too.
-func (k *Keeper) look(ctx context.Context, begun bool) look {
+func (k *Keeper) look(ctx context.Context, begun bool) defined {
 	asked := k.clock.Now()
 	k.reading <- struct{}{}
 	defer func() { <-k.reading }()
-	recent := k.clock.Since(k.last.at) < goodFor
+	recent := k.clock.Since(k.last.at) < readGoodFor
 	if k.last.at.After(asked) || recent && (begun || k.last.withheld != "" || k.last.err != nil) {
 		return k.last
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readGoodFor)
 	defer cancel()
-	next := look{at: k.clock.Now()}
+	next := defined{at: k.clock.Now()}
 	if next.crds, next.err = read(ctx, k.reader); next.err == nil {
 		next.withheld = judge(next.crds)
 	}
@@ -110,11 +110,11 @@ func (k *Keeper) look(ctx context.Context, begun bool) look {
 	return next
 }
 
-// Since reads the CRDs from the API server, and returns when the youngest of those of Machines, sets and deployments was created. It
+// DefinedSince reads the CRDs from the API server, and returns when the youngest of those of Machines, sets and deployments was created. It
 // returns an error while one of the five is missing, is being deleted or cannot be read, because Machines may vanish with it.
-func Since(ctx context.Context, reader client.Reader) (time.Time, error) {
+func DefinedSince(ctx context.Context, reader client.Reader) (time.Time, error) {
 	crds, err := read(ctx, reader)
-	for _, name := range Names {
+	for _, name := range CRDs {
 		if d := crds[name]; err == nil && (d == nil || d.DeletionTimestamp != nil) {
 			err = fmt.Errorf("CustomResourceDefinition %s is missing or being deleted, and Machines with it", name)
 		}
@@ -125,7 +125,7 @@ func Since(ctx context.Context, reader client.Reader) (time.Time, error) {
 // read reads the CRDs one by one.
 func read(ctx context.Context, reader client.Reader) (definitions, error) {
 	all := definitions{}
-	for _, name := range Names {
+	for _, name := range CRDs {
 		crd := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}}
 		if err := reader.Get(ctx, client.ObjectKey{Name: name}, crd); err == nil {
 			all[name] = crd
@@ -157,7 +157,7 @@ func (all definitions) allow(name string) bool {
 // annotation.
 func judge(all definitions) string {
 	var found, ask []string
-	for _, name := range Names {
+	for _, name := range CRDs {
 		switch d := all[name]; {
 		case d == nil && !all.allow(machines):
 			found, ask = append(found, name+" is missing"), append(ask, machines)
