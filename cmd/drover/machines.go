@@ -79,7 +79,7 @@ func (o *machineOptions) startup() (out startup, err error) {
 			errs = append(errs, unless(namespace != "" && name != "" && !strings.Contains(name, "/"), "--startup-requires %q is not of the form daemonset:NAMESPACE/NAME", text))
 			out.daemonSets = append(out.daemonSets, types.NamespacedName{Namespace: namespace, Name: name})
 		default:
-			errs = append(errs, fmt.Errorf("--startup-requires %q begins with none of condition:, daemonset: and taint:", text))
+			errs = append(errs, fmt.Errorf("--startup-requires %q begins with none of the words condition:, daemonset: and taint: of the flag", text))
 		}
 	}
 	return out, errors.Join(errs...)

@@ -330,7 +330,7 @@ func TestAPersonConfirmsWhileARoundReads(t *testing.T) {
 	w.machine("b")
 	w.later()
 	w.removeUnseen(m)
-	w.Collector.Cloud = &interrupted{Cloud: w.cloud, happen: func() { w.confirm(string(m.UID)) }}
+	w.Cloud = &interrupted{Cloud: w.cloud, happen: func() { w.confirm(string(m.UID)) }}
 	w.later()
 	w.eventually("the round reads the ConfigMap again, deletes what was confirmed and removes the confirmation (MCM-82)", func() bool {
 		return w.counts()[0] == 1 && w.stored().Annotations[v1alpha1.AnnotationCollect] == ""

@@ -49,7 +49,7 @@ func TestADrainThatFailsDelaysNoOther(t *testing.T) {
 	other := same
 	other.UID = "another"
 	asked := &refusing{Cloud: w.cloud}
-	w.Collector.Cloud, w.MaxPerPass = asked, 1
+	w.Cloud, w.MaxPerPass = asked, 1
 	w.act(t.Context(), &verdict.Verdict{Judged: true, Orphans: []verdict.Orphan{
 		{Resource: cloud.Resource{Kind: cloud.ResourceServer, ID: "a"}, Node: &other, Delete: true},
 		{Resource: cloud.Resource{Kind: cloud.ResourceServer, ID: "b"}, Node: &same, Delete: true},
