@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -67,7 +68,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 	if err := p.CloseCreate(m); err != nil {
 		return err
 	}
-	var made inventory.PortRow
+	var made state.PortRow
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
@@ -77,7 +78,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
 		return err
 	}
-	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.Ports: 1})
+	p.UseQuota(i.subject.uid, state.Amounts{state.Ports: 1})
 	p.AddPort(m, &made)
 	return nil
 }
@@ -114,7 +115,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if err := p.CloseCreate(m); err != nil {
 		return err
 	}
-	var made inventory.FloatingIPRow
+	var made state.FloatingIPRow
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
@@ -128,7 +129,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
 		return err
 	}
-	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.FloatingIPs: 1})
+	p.UseQuota(i.subject.uid, state.Amounts{state.FloatingIPs: 1})
 	p.AddFloatingIP(m, made.Owned())
 	return nil
 }
@@ -152,7 +153,7 @@ func poolError(err error) error {
 
 // arrivedLate looks for the Machine's floating IP by its owner tag, and reports whether it exists: the create of a previous
 // leader may have succeeded after the floating IPs were listed.
-func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) bool {
+func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m state.Tag) bool {
 	found, err := i.findIP(ctx, p, m)
 	return err == nil && found
 }
@@ -160,7 +161,7 @@ func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inve
 // noteRefusal records a failed create, which may have succeeded in the cloud. When the cloud does not have what the template names, the
 // catalog's cache is out of date: the resource may have been replaced under its name, as images are. The Machine's next create looks the
 // name up again.
-func (i *instance) noteRefusal(p *inventory.Project, m inventory.OwnerTag, err error) {
+func (i *instance) noteRefusal(p *inventory.Project, m state.Tag, err error) {
 	p.Attempted(m, err)
 	if code := fault.Of(err).Code; fault.Unmatched(code) {
 		i.connection.catalog.Forget(code)
@@ -170,7 +171,7 @@ func (i *instance) noteRefusal(p *inventory.Project, m inventory.OwnerTag, err e
 
 // noteFailure records a failed create that uses the Machine's ports. When the cloud refused the create, a port may be gone: drover looks
 // the ports up before it uses them again.
-func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
+func (i *instance) noteFailure(p *inventory.Project, m state.Tag, err error) {
 	i.noteRefusal(p, m, err)
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
@@ -250,15 +251,15 @@ func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs
 }
 
 // missingQuota returns the quota that the Machine's missing resources need.
-func (i *instance) missingQuota(p *inventory.Project, plan *catalog.Plan) inventory.Amounts {
-	want := inventory.Amounts{inventory.Instances: 1, inventory.Cores: plan.Flavor.VCPUs, inventory.RAMMiB: plan.Flavor.RAM}
+func (i *instance) missingQuota(p *inventory.Project, plan *catalog.Plan) state.Amounts {
+	want := state.Amounts{state.Instances: 1, state.Cores: plan.Flavor.VCPUs, state.RAMMiB: plan.Flavor.RAM}
 	ports, hasIP := p.Owned(i.machine.UID)
-	want[inventory.Ports] = max(0, len(plan.Ports)-ports)
+	want[state.Ports] = max(0, len(plan.Ports)-ports)
 	if !hasIP && i.spec.FloatingIPPool != "" && i.machine.FloatingIPID == "" {
-		want[inventory.FloatingIPs] = 1
+		want[state.FloatingIPs] = 1
 	}
 	if i.spec.RootDiskSizeGB > 0 {
-		want[inventory.Volumes], want[inventory.VolumeGiB] = 1, i.spec.RootDiskSizeGB
+		want[state.Volumes], want[state.VolumeGiB] = 1, i.spec.RootDiskSizeGB
 	}
 	return want
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // A port does not prevent a second server: while the port is unbound, Nova accepts every create that names it. When one of those
@@ -22,7 +23,7 @@ import (
 //
 // The old port is deleted before the new one is created, so that at most one port has the owner tag at any time. After a crash, the
 // next leader finds the old port, no port, or a new port that it did not create itself, and starts again from there.
-func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
+func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
 	found, err := i.lookUpPort(ctx, n, port)
 	if err != nil {
 		return err

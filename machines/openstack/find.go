@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // listTagged lists ports or floating IPs for the Machine, with a query for one of its owner tags.
@@ -21,12 +22,12 @@ func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T,
 }
 
 // findPort looks for a port by its exact owner tag.
-func (i *instance) findPort(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
-	rows, err := listTagged[inventory.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
+func (i *instance) findPort(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
+	rows, err := listTagged[state.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r inventory.PortRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r state.PortRow) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
@@ -35,12 +36,12 @@ func (i *instance) findPort(ctx context.Context, p *inventory.Project, m invento
 }
 
 // findIP looks for a floating IP by its exact owner tag.
-func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
-	rows, err := listTagged[inventory.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
+func (i *instance) findIP(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
+	rows, err := listTagged[state.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r inventory.FloatingIPRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r state.FloatingIPRow) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
@@ -55,9 +56,9 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 		var found bool
 		var err error
 		switch m.Kind {
-		case inventory.PortKind:
+		case state.PortKind:
 			found, err = i.findPort(ctx, p, m)
-		case inventory.FloatingIPKind:
+		case state.FloatingIPKind:
 			found, err = i.findIP(ctx, p, m)
 		}
 		if err != nil {
@@ -73,9 +74,9 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 }
 
 // lookUpPort returns the current port from Neutron; nil when it is gone.
-func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (*inventory.PortRow, error) {
+func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*state.PortRow, error) {
 	var body struct {
-		Port inventory.PortRow `json:"port"`
+		Port state.PortRow `json:"port"`
 	}
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -89,9 +90,9 @@ func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (
 }
 
 // namedIP returns the floating IP that the Machine's annotation names, from Neutron; nil when it does not exist.
-func (i *instance) namedIP(ctx context.Context) (*inventory.FloatingIPRow, error) {
+func (i *instance) namedIP(ctx context.Context) (*state.FloatingIPRow, error) {
 	var body struct {
-		FloatingIP inventory.FloatingIPRow `json:"floatingip"`
+		FloatingIP state.FloatingIPRow `json:"floatingip"`
 	}
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {

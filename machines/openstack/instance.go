@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
@@ -30,7 +31,7 @@ type instance struct {
 	// key is the namespace and name of the Machine.
 	key types.NamespacedName
 	// machine holds the fields of the Machine that the inventory needs.
-	machine inventory.Machine
+	machine state.Machine
 	// badProviderID is set when spec.providerID is not the provider ID of a server.
 	badProviderID *fault.Error
 	config        *v1alpha1.ProviderConfig
@@ -133,7 +134,7 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
 	i.recorded = inventory.RecordOf(m)
-	i.machine = inventory.Machine{
+	i.machine = state.Machine{
 		UID: m.UID, ServerName: m.ServerName(), ServerID: inventory.ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
 		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
 		Replaced: metav1.GetControllerOfNoCopy(m) != nil && !v1alpha1.Paused(m.Annotations),
@@ -250,7 +251,7 @@ func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
 		e := fault.New(fault.Transient, fault.CodeUnsettled, "the servers of the project have not been listed yet")
-		e.RetryAfter = inventory.FastPeriod
+		e.RetryAfter = state.FastPeriod
 		return nil, e
 	}
 	return p, err

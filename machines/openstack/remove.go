@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -50,7 +51,7 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 }
 
 // deleteServer asks Nova once to delete a server. When Nova refuses a forced delete, it makes a plain delete request instead.
-func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error {
+func (i *instance) deleteServer(ctx context.Context, t state.Deletion) error {
 	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
 	plain := func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Delete(ctx, api, t.ServerID).ExtractErr()
@@ -130,10 +131,10 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	if !p.OwnsFloatingIP(&i.machine, ip, i.trusted && i.recorded.FloatingIPID == ip.ID) {
 		return []string{fmt.Sprintf("floating IP %s (%s) exists and was not deleted: the annotation %s names it, but nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
 	}
-	return nil, i.deleteIP(ctx, inventory.FloatingIP{ID: ip.ID, Address: ip.Address})
+	return nil, i.deleteIP(ctx, state.FloatingIP{ID: ip.ID, Address: ip.Address})
 }
 
-func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error {
+func (i *instance) deleteIP(ctx context.Context, ip state.FloatingIP) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
@@ -141,7 +142,7 @@ func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error 
 	return fault.IgnoreNotFound(err)
 }
 
-func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
+func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
 	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, 
 }
 
 // askToDeletePort deletes a port in the cloud. It returns nil when the port does not exist.
-func (i *instance) askToDeletePort(ctx context.Context, n int, port inventory.Port) error {
+func (i *instance) askToDeletePort(ctx context.Context, n int, port state.Port) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()

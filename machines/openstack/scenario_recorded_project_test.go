@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -239,7 +240,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	at := inventory.Site{Project: "p", Region: "r"}
+	at := state.Site{Project: "p", Region: "r"}
 	claims := func(endpoint string, s *client.Session) *connection {
 		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, ClusterID: testCluster, Machines: newRegistry()})
 		conn := &connection{session: s}

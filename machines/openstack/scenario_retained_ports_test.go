@@ -9,7 +9,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -74,7 +74,7 @@ func TestRetainedPorts(t *testing.T) {
 		}
 		close(road.let)
 		b.eventually("the first port is released", func() bool { return !slices.Contains(b.sim.Leftovers().Ports, road.port) })
-		b.pass(2 * inventory.RestPeriod)
+		b.pass(2 * state.RestPeriod)
 		if !slices.Contains(b.sim.Leftovers().Ports, used) {
 			t.Error("the port of the new server was deleted")
 		}

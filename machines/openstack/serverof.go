@@ -7,6 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // ServerOf returns the Machine's server from the inventory; nil when there is none. The addresses come from the server's row in
@@ -23,7 +24,7 @@ func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Serve
 	if err != nil {
 		return nil, err
 	}
-	own := p.ServerOf(&inventory.Machine{UID: m.UID, ServerID: inventory.ServerIDOf(m)})
+	own := p.ServerOf(&state.Machine{UID: m.UID, ServerID: inventory.ServerIDOf(m)})
 	if own != nil {
 		own.ProviderID = i.providerID(own.ID)
 		own.Configured = c.isConfigured(ctx, p)

@@ -1,9 +1,11 @@
 package inventory
 
+import "github.com/drover-project/drover/machines/openstack/inventory/state"
+
 import "k8s.io/apimachinery/pkg/types"
 
 // AddPort adds a port that this process has just created. No request to create a server names the port yet.
-func (p *Project) AddPort(tag OwnerTag, row *PortRow) {
+func (p *Project) AddPort(tag state.Tag, row *state.PortRow) {
 	port := row.Owned()
 	port.NamedByCreate = false
 	p.mu.Lock()
@@ -12,7 +14,7 @@ func (p *Project) AddPort(tag OwnerTag, row *PortRow) {
 }
 
 // FoundPort adds a port that was found by its owner tag.
-func (p *Project) FoundPort(tag OwnerTag, row *PortRow) {
+func (p *Project) FoundPort(tag state.Tag, row *state.PortRow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.SetPort(tag, row.Owned(), p.clock.Now())
@@ -20,14 +22,14 @@ func (p *Project) FoundPort(tag OwnerTag, row *PortRow) {
 
 // FoundUnbound records a port that was just looked up. It returns a Transient error when the port is bound to a server that is
 // not known to be gone: drover must look that server up first (see InDoubt).
-func (p *Project) FoundUnbound(tag OwnerTag, row *PortRow) error {
+func (p *Project) FoundUnbound(tag state.Tag, row *state.PortRow) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.FoundUnbound(tag, row, p.clock.Now())
 }
 
 // PortsOf returns a copy of the Machine's ports, by the number in their owner tags.
-func (p *Project) PortsOf(machine types.UID) map[int]Port {
+func (p *Project) PortsOf(machine types.UID) map[int]state.Port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Addresses.Ports(machine)
@@ -49,14 +51,14 @@ func (p *Project) DoubtPorts(machine types.UID) {
 }
 
 // AddFloatingIP adds a floating IP that was created, found by its owner tag, or moved to another port.
-func (p *Project) AddFloatingIP(tag OwnerTag, ip FloatingIP) {
+func (p *Project) AddFloatingIP(tag state.Tag, ip state.FloatingIP) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.SetFloatingIP(tag, ip, p.clock.Now())
 }
 
 // FloatingIPOf returns the Machine's floating IP, and reports whether there is one.
-func (p *Project) FloatingIPOf(machine types.UID) (FloatingIP, bool) {
+func (p *Project) FloatingIPOf(machine types.UID) (state.FloatingIP, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Addresses.FloatingIP(machine)
@@ -73,7 +75,7 @@ func (p *Project) ForgetFloatingIP(machine types.UID) {
 // IP with an owner tag belongs to the Machine in the tag. A floating IP without an owner tag belongs to the Machine if the
 // inventory has seen it on the Machine's own server, unless the floating IP is on another port now. If it is on no port now, it
 // also belongs to the Machine when recorded is true: the Machine's status, which only drover can write, records the floating IP.
-func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {
+func (p *Project) OwnsFloatingIP(m *state.Machine, ip *state.FloatingIPRow, recorded bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.OwnsFloatingIP(m, ip, recorded)

@@ -10,10 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
-	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/owner"
-	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // adoptions is the maximum number of servers that are tagged between two lists of servers, so that tagging does not delay the lists
@@ -23,7 +20,7 @@ const adoptions = 25
 // Adopt makes the Machine the owner of the server that an operator allows the Machine to adopt. drover writes the tags of the
 // server after the next list. If the server has another owner, Adopt sets m.Refusal to the reason instead. It returns Transient
 // while it is not known whether the server has another owner.
-func (p *Project) Adopt(ctx context.Context, m *Machine) error {
+func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
 	p.mu.Lock()
 	of, present := p.known.Adoptee(m)
 	p.mu.Unlock()
@@ -33,9 +30,9 @@ func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	answer, reason := p.cluster.JudgeServer(m, of, p.existence(ctx, of.Machine))
 	m.Refusal = reason
 	switch answer {
-	case owner.Undecided:
+	case state.Undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
-	case owner.Adoptable:
+	case state.Adoptable:
 		if p.recordAdoption(of, m.UID) {
 			log.FromContext(ctx).Info("Adopting server, as the operator's annotation allows", "server", of.ID, "machineUID", m.UID, "formerMachineUID", of.Machine)
 			p.Kick()
@@ -45,30 +42,30 @@ func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 }
 
 // recordAdoption records that a Machine adopts a server. It returns false when the server's tags have changed since they were read.
-func (p *Project) recordAdoption(of owner.ServerTags, by types.UID) bool {
+func (p *Project) recordAdoption(of state.ServerTags, by types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Servers.Adopt(of.ID, of.Machine, by)
 }
 
 // existence reports whether a Machine with that UID exists, in any namespace.
-func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence {
+func (p *Project) existence(ctx context.Context, uid types.UID) state.Existence {
 	if _, ok := p.machines.Get(uid); ok {
-		return owner.Exists
+		return state.Exists
 	}
 	if p.reader == nil {
-		return owner.ExistenceUnknown
+		return state.ExistenceUnknown
 	}
 	all := &v1alpha1.MachineList{}
 	if err := p.reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
-		return owner.ExistenceUnknown
+		return state.ExistenceUnknown
 	}
 	for n := range all.Items {
 		if all.Items[n].UID == uid {
-			return owner.Exists
+			return state.Exists
 		}
 	}
-	return owner.ExistsNot
+	return state.ExistsNot
 }
 
 // tagServers writes both tags (the Machine's UID and the cluster ID) onto servers that lack one of them: servers of
@@ -82,7 +79,7 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 			continue
 		}
 		metadata := p.cluster.Metadata(u.Machine)
-		if err := calls.TagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
+		if err := tagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
 			log.FromContext(ctx).Info("Cannot tag a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
@@ -93,7 +90,7 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 }
 
 // untagged returns the servers to tag now, at most as many as adoptions allows, and records that tagging them was attempted.
-func (p *Project) untagged() []servers.Untagged {
+func (p *Project) untagged() []state.Untagged {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found, more := p.known.Untagged(adoptions, p.clock.Now())
@@ -104,7 +101,7 @@ func (p *Project) untagged() []servers.Untagged {
 }
 
 // adoptAddresses writes the Machine's owner tag onto the ports and the floating IP of a server that is being adopted.
-func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u servers.Untagged) error {
+func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u state.Untagged) error {
 	p.mu.Lock()
 	ports := p.known.AdoptedPorts(u)
 	p.mu.Unlock()
@@ -117,16 +114,16 @@ func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u serve
 }
 
 // adoptPort writes the owner tag onto the floating IP of a port, and then onto the port itself.
-func (p *Project) adoptPort(ctx context.Context, s *client.Session, a known.AdoptedPort) error {
+func (p *Project) adoptPort(ctx context.Context, s *client.Session, a state.AdoptedPort) error {
 	if a.FloatingIP != nil {
-		if err := calls.TagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
+		if err := tagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
 			return err
 		}
 		p.mu.Lock()
 		p.known.AdoptedIP(a, p.clock.Now())
 		p.mu.Unlock()
 	}
-	if err := calls.TagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
+	if err := tagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
 		return err
 	}
 	p.mu.Lock()

@@ -8,9 +8,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
-	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Run lists the project's resources until ctx ends.
@@ -20,8 +18,8 @@ func (p *Project) Run(ctx context.Context) {
 	}
 }
 
-// wait waits for the given period. It ends earlier when Kick is called (servers.FastPeriod after the first call) or a server is
-// created (servers.BuildPeriod after the first create).
+// wait waits for the given period. It ends earlier when Kick is called (state.FastPeriod after the first call) or a server is
+// created (state.BuildPeriod after the first create).
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -43,10 +41,10 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 			return
 		case <-p.kicks:
 			timer.Stop()
-			sooner(servers.FastPeriod)
+			sooner(state.FastPeriod)
 		case <-p.creates:
 			timer.Stop()
-			sooner(servers.BuildPeriod)
+			sooner(state.BuildPeriod)
 		}
 	}
 }
@@ -77,8 +75,8 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 
 // ask requests the lists of a round, except those of ports and floating IPs when these were listed before: then they must not delay
 // what the list of servers shows.
-func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
-	a := known.Answers{Round: round}
+func (p *Project) ask(ctx context.Context, s *client.Session, round state.Round) (state.Answers, error) {
+	a := state.Answers{Round: round}
 	if round.First {
 		if err := p.listAddresses(ctx, s, round.Started); err != nil {
 			return a, err
@@ -86,9 +84,9 @@ func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round)
 	}
 	a.Looked = round.SecondLook && p.takeSecondLook(ctx, s, round.Ports)
 	asked := p.clock.Now()
-	rows, date, err := calls.ListServers(ctx, s, round.Since, round.Full)
+	rows, date, err := listServers(ctx, s, round.Since, round.Full)
 	a.Rows, a.Date = rows, date.Time
-	if date.Dated {
+	if date.dated {
 		a.Ahead = date.Sub(asked)
 	}
 	return a, err
@@ -96,7 +94,7 @@ func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round)
 
 // listAddresses lists all ports and floating IPs of the project.
 func (p *Project) listAddresses(ctx context.Context, s *client.Session, started time.Time) error {
-	l, err := calls.ListAddresses(ctx, s)
+	l, err := listAddresses(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -122,7 +120,7 @@ func (p *Project) listAddressesAgain(ctx context.Context, s *client.Session, sta
 // takeSecondLook reads these ports by their IDs, to see whether they are attached to servers that the list of servers does not show
 // yet. It reports whether it has read all ports.
 func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []string) bool {
-	rows, err := calls.ListPorts(ctx, s, ids)
+	rows, err := listPorts(ctx, s, ids)
 	if err != nil {
 		log.FromContext(ctx).Info("Cannot look up ports without a server yet", "ports", len(ids), "error", err.Error())
 		return false
@@ -134,7 +132,7 @@ func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []s
 }
 
 // apply updates the known resources from the lists. It returns the time until the next round and what has changed.
-func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Change) {
+func (p *Project) apply(ctx context.Context, a state.Answers) (time.Duration, state.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.Now = p.clock.Now()
@@ -159,7 +157,7 @@ func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error)
 		log.FromContext(ctx).Info("Cannot list the servers of a project; keeping the known ones", "error", err.Error())
 	}
 	if f.Outdated {
-		p.changed(ctx, p, Change{All: true})
+		p.changed(ctx, p, state.Change{All: true})
 	}
 	return f.Next
 }

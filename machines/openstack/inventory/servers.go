@@ -7,12 +7,12 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Facts returns what is known of a Machine's resources. It makes no call. Servers have no ProviderID, and Leftovers does not count
 // the volumes in the Machine's status.
-func (p *Project) Facts(m *Machine) cloud.Facts {
+func (p *Project) Facts(m *state.Machine) cloud.Facts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Facts(m)
@@ -20,7 +20,7 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 
 // ServerOf returns the Machine's server, with the field ProviderID left empty; nil when the Machine has no server. It makes no
 // call.
-func (p *Project) ServerOf(m *Machine) *cloud.Server {
+func (p *Project) ServerOf(m *state.Machine) *cloud.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.ServerOf(m)
@@ -51,7 +51,7 @@ func (p *Project) AddServer(machine types.UID, serverID, name string) {
 
 // InDoubt returns the ID of a server of the Machine that must be looked up by its ID; empty when there is none. required is false
 // when the server is merely in ERROR without a known reason: it stays in ERROR even when the look-up fails.
-func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
+func (p *Project) InDoubt(m *state.Machine) (serverID string, required bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.InDoubt(m)
@@ -59,8 +59,8 @@ func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
 
 // Prove looks a server of a Machine up by its ID. do makes the call, with the Machine's credentials. Prove records the server from
 // the answer. A 404 is not an error: it proves that the server is gone.
-func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID string) error {
-	found, err := calls.LookUpServer(ctx, serverID, do)
+func (p *Project) Prove(ctx context.Context, do Do, m *state.Machine, serverID string) error {
+	found, err := lookUpServer(ctx, serverID, do)
 	p.mu.Lock()
 	p.known.LookedUp(m, serverID, found, err, p.clock.Now())
 	p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID s
 
 // Deletable returns the Machine's servers whose deletion may be requested now. Between two requests for the same server drover
 // waits for a back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
-func (p *Project) Deletable(machine types.UID, failedOnly bool) []Deletion {
+func (p *Project) Deletable(machine types.UID, failedOnly bool) []state.Deletion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Deletable(machine, failedOnly, p.clock.Now())
@@ -95,7 +95,7 @@ func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[
 }
 
 // Statistics returns the current numbers.
-func (p *Project) Statistics() Statistics {
+func (p *Project) Statistics() state.Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Statistics(p.clock.Now())

@@ -7,10 +7,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
-	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/owner"
-	"github.com/drover-project/drover/machines/openstack/inventory/quota"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // releases is the maximum number of retained ports and floating IPs that are released between two lists.
@@ -20,18 +17,18 @@ const releases = 25
 // there is free quota again.
 func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised bool) {
 	p.mu.Lock()
-	services := p.known.Quota.Due(p.clock.Now())
+	services := p.known.Quotas.Due(p.clock.Now())
 	p.mu.Unlock()
 	for _, service := range services {
-		free, err := quota.Read(ctx, s, service)
+		free, err := readFree(ctx, s, service)
 		p.mu.Lock()
 		switch {
 		case err == nil:
-			raised = p.known.Quota.Looked(service, free, p.clock.Now()) || raised
+			raised = p.known.Quotas.Looked(service, free, p.clock.Now()) || raised
 		case fault.Is(err, fault.RateLimited), fault.Is(err, fault.Transient):
 			// The limits stay due, so the next round reads them again.
 		default:
-			raised = p.known.Quota.Unreadable(service, p.clock.Now()) || raised
+			raised = p.known.Quotas.Unreadable(service, p.clock.Now()) || raised
 		}
 		p.mu.Unlock()
 	}
@@ -50,7 +47,7 @@ func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	if len(ids) == 0 {
 		return
 	}
-	rows, err := calls.ListPorts(ctx, s, ids)
+	rows, err := listPorts(ctx, s, ids)
 	if err != nil {
 		log.FromContext(ctx).Info("Cannot look up the ports of servers that have not become nodes yet", "ports", len(ids), "error", err.Error())
 		return
@@ -60,7 +57,7 @@ func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	p.mu.Unlock()
 	if len(machines) > 0 {
 		log.FromContext(ctx).Info("Replacing servers that are ACTIVE without their ports", "machineUIDs", machines)
-		p.changed(ctx, p, Change{Machines: machines})
+		p.changed(ctx, p, state.Change{Machines: machines})
 	}
 }
 
@@ -71,7 +68,7 @@ func (p *Project) removeDuplicates(ctx context.Context, s *client.Session) {
 	p.mu.Unlock()
 	for _, id := range ids {
 		log.FromContext(ctx).Info("Deleting a duplicate server of a Machine", "server", id)
-		p.DeletionRequested(id, calls.Delete(ctx, s, owner.ServerKind, id, "a duplicate"))
+		p.DeletionRequested(id, deleteResource(ctx, s, state.ServerKind, id, "a duplicate"))
 	}
 }
 
@@ -84,7 +81,7 @@ func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 		if !p.beginRelease(r) {
 			continue
 		}
-		err := calls.Delete(ctx, s, r.Tag.Kind, r.ID, "which was retained for a server that cannot be created")
+		err := deleteResource(ctx, s, r.Tag.Kind, r.ID, "which was retained for a server that cannot be created")
 		released := err == nil || fault.Is(err, fault.NotFound)
 		p.endRelease(r, released)
 		if !released {
@@ -94,13 +91,13 @@ func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 	}
 }
 
-func (p *Project) beginRelease(r known.Retained) bool {
+func (p *Project) beginRelease(r state.Retained) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.BeginRelease(r)
 }
 
-func (p *Project) endRelease(r known.Retained, released bool) {
+func (p *Project) endRelease(r state.Retained, released bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.EndRelease(r, released)

@@ -1,0 +1,141 @@
+package state
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// Options configure a Project. All fields except NoteFault are required.
+type Options struct {
+	Cluster Cluster
+	// Site is the project and the region.
+	Site Site
+	// Machines has the Machines for which Cloud.Instance was called.
+	Machines Machines
+	// Began is when this process started to list. The previous leader makes no calls after that time.
+	Began time.Time
+	// NoteFault is called with the fault of each server of this cluster that went to ERROR. It may be nil.
+	NoteFault func(serverID string, code int, text string)
+}
+
+// Project is what is known of one project. A method that concerns only one part belongs to the type of that part, which is an
+// exported field; the methods of Project concern several parts.
+type Project struct {
+	Servers   *Servers
+	Addresses *Addresses
+	Creates   *Creates
+	Quotas    *Quotas
+
+	cluster  Cluster
+	site     Site
+	machines Machines
+	began    time.Time
+	note     func(serverID string, code int, text string)
+	// uses holds, for each Machine, what a call in progress does with the Machine's ports and floating IPs.
+	uses map[types.UID]use
+	// stamp is the cloud's time of the last list, and ahead is how far the cloud's clock is ahead of drover's. lastFull and lastList are
+	// when the last complete list and the last list of any kind began, on drover's clock. fulls is the number of complete lists.
+	stamp              time.Time
+	ahead              time.Duration
+	lastFull, lastList time.Time
+	fulls              int
+	// listedAddresses is when ports and floating IPs were last listed, or a later time when that failed since; zero when they never
+	// were.
+	listedAddresses time.Time
+	// failures is the number of consecutive failed lists, failure is the last error, and failingSince is when the first of these
+	// lists failed. outdated is true when lists have failed for so long that the Machines' status shows it.
+	failures     int
+	failure      error
+	failingSince time.Time
+	outdated     bool
+	// current is since when lists succeed again after outdated was true; zero when it never was.
+	current time.Time
+}
+
+// use is what a call in progress does with the ports and floating IPs of a Machine.
+type use int
+
+const (
+	// unused means that no call uses the ports and floating IPs of the Machine.
+	unused use = iota
+	// making means that a resource which may use the ports and floating IPs is being created for the Machine.
+	making
+	// releasing means that a port or floating IP of the Machine is being deleted.
+	releasing
+)
+
+// New returns a Project without any known resources.
+func New(o Options) *Project {
+	p := &Project{
+		Addresses: newAddresses(), Creates: newCreates(), Quotas: newQuotas(FastPeriod),
+		cluster: o.Cluster, site: o.Site, machines: o.Machines, began: o.Began, note: o.NoteFault,
+		uses: map[types.UID]use{},
+	}
+	p.Servers = newServers(o.Cluster, hooks{
+		remembered: func(k *server) bool {
+			return k.machine() != "" && p.machines.Naming(k.ID) == k.machine()
+		},
+		awaited: func(k *server) bool { return p.isRegistered(k.machine()) },
+	})
+	return p
+}
+
+// clockError is the unit of the difference between the cloud's clock and drover's. A difference below half of it counts as none, because a
+// list takes some time as well.
+const clockError = time.Minute
+
+// onOwnClock converts a time on the cloud's clock into one on drover's clock, with which it may be compared.
+func (p *Project) onOwnClock(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-p.ahead)
+}
+
+// IsSynced reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
+// nothing.
+func (p *Project) IsSynced() bool { return !p.listedAddresses.IsZero() && p.fulls > 0 }
+
+// Failure returns the error of the last list while lists fail.
+func (p *Project) Failure() error { return p.failure }
+
+// isRegistered reports whether Cloud.Instance was called for a Machine with that UID.
+func (p *Project) isRegistered(uid types.UID) bool {
+	_, ok := p.machines.Get(uid)
+	return ok
+}
+
+// isOurs reports whether a server belongs to this cluster: it has the cluster's ID, it belongs to a registered Machine (servers
+// of machine-controller have no cluster ID), or a Machine names it and no list has shown it yet.
+func (p *Project) isOurs(k *server) bool {
+	uid := k.machine()
+	return uid != "" && (p.cluster.Has(k.Tags()) || k.isExpected() || p.isRegistered(uid))
+}
+
+// readFaults notes why servers went to ERROR, and records the exhausted quotas among the causes. It checks the servers with these IDs,
+// if they belong to this cluster.
+func (p *Project) readFaults(ids []string, now time.Time) {
+	for _, id := range ids {
+		k := p.Servers.get(id)
+		if k == nil || k.gone || k.Status != statusError || !p.isOurs(k) {
+			continue
+		}
+		if e := client.JudgeServer(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
+			p.Quotas.failed(k.machine(), e, now)
+		}
+		if p.note != nil {
+			p.note(id, k.Fault.Code, k.Fault.Message)
+		}
+	}
+}
+
+// unsettled returns a Transient error for a state that the next lists or look-ups will resolve.
+func unsettled(format string, args ...any) error {
+	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
+	e.RetryAfter = FastPeriod
+	return e
+}

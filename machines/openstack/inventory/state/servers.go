@@ -1,0 +1,254 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Servers holds the known servers of a project, by their IDs and by their Machines.
+type Servers struct {
+	cluster   Cluster
+	hooks     hooks
+	byID      map[string]*server
+	byMachine map[types.UID]map[string]bool
+}
+
+// hooks are functions with which a Cache asks the Project that uses it.
+type hooks struct {
+	// remembered reports whether a server that is gone or missing must stay in the cache, however long it has been gone or missing.
+	remembered func(*server) bool
+	// awaited reports whether a missing server has a Machine that exists. If so, the server must be looked up by its ID.
+	awaited func(*server) bool
+}
+
+// newServers returns an empty Cache.
+func newServers(cluster Cluster, hooks hooks) *Servers {
+	return &Servers{cluster: cluster, hooks: hooks, byID: map[string]*server{}, byMachine: map[types.UID]map[string]bool{}}
+}
+
+// serverList is the result of one complete list request: all servers, or all that changed since a time.
+type serverList struct {
+	rows []ServerRow
+	full bool
+	// started is when the list began, and Now is when its last page arrived.
+	started, now time.Time
+}
+
+const (
+	// tombstoneAge is the minimum time for which drover remembers that a server is gone.
+	tombstoneAge = time.Hour
+	// missingAge is how long drover remembers a server that is missing from complete lists and that no Machine needs.
+	missingAge = 30 * time.Minute
+)
+
+// apply merges a list into the cache, and returns the IDs of the servers that changed, sorted. A server that a full list lacks
+// becomes missing, but not gone. A server that drover learned of after the list began does not become missing.
+func (c *Servers) apply(l serverList) []string {
+	var changed []string
+	present := make(map[string]bool, len(l.rows))
+	for i := range l.rows {
+		present[l.rows[i].ID] = true
+		c.revive(&l.rows[i], l)
+		if c.merge(l.rows[i], l.now) {
+			changed = append(changed, l.rows[i].ID)
+		}
+	}
+	for id, k := range c.byID {
+		switch {
+		case c.isOver(k, l.now):
+			c.unindex(k)
+			delete(c.byID, id)
+		case l.full && k.present() && !present[id] && k.since.Before(l.started):
+			k.missing, k.missingSince = true, l.now
+			changed = append(changed, id)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// isOver reports whether a server that is gone or missing may be removed from the cache.
+func (c *Servers) isOver(k *server, now time.Time) bool {
+	switch {
+	case k.present(), c.hooks.remembered(k):
+		return false
+	case k.missing:
+		return now.Sub(k.missingSince) > missingAge && !c.hooks.awaited(k)
+	}
+	return now.Sub(k.goneAt) > tombstoneAge
+}
+
+// revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after the 404 shows
+// the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list may lag.
+func (c *Servers) revive(r *ServerRow, l serverList) {
+	k := c.byID[r.ID]
+	if k == nil || !k.gone || !k.goneByGet || !l.full || !l.started.After(k.goneAt) || r.Status == statusDeleted {
+		return
+	}
+	k.gone, k.goneByGet, k.missing, k.missingSince = false, false, true, l.now
+}
+
+// merge merges one row into the cache, and reports whether the row contains anything new. A row that is older than the known row
+// does not replace it; it only proves that the server existed.
+func (c *Servers) merge(r ServerRow, now time.Time) bool {
+	k, ok := c.byID[r.ID]
+	if !ok {
+		k = &server{since: now}
+		c.byID[r.ID] = k
+		c.update(k, r, now)
+		return true
+	}
+	if k.gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
+		return false
+	}
+	if r.Status == statusError && k.Status == statusError && r.Fault.Message == "" {
+		r.Fault = k.Fault
+	}
+	found := k.missing
+	if k.same(&r) && !k.gone {
+		k.missing = false
+		k.Updated = r.Updated
+		return found
+	}
+	c.update(k, r, now)
+	return true
+}
+
+// update replaces the row of a server.
+func (c *Servers) update(k *server, r ServerRow, now time.Time) {
+	if len(r.Metadata) == 0 && r.Status == statusDeleted {
+		r.Metadata = k.Metadata
+	}
+	c.unindex(k)
+	k.show(r, now)
+	k.tagged = c.cluster.MachineOf(r.Tags())
+	if k.adopter == k.tagged {
+		k.adopter = ""
+	}
+	c.index(k)
+}
+
+// expect records that a Machine names a server that the cloud has not shown yet.
+func (c *Servers) expect(id string, machine types.UID, now time.Time) {
+	if _, known := c.byID[id]; known {
+		return
+	}
+	k := &server{ServerRow: ServerRow{ID: id}, expected: machine, since: now, missing: true, missingSince: now}
+	c.byID[id] = k
+	c.index(k)
+}
+
+// markGone records that a GET of the server with that ID, made on behalf of a Machine, was answered with 404.
+func (c *Servers) markGone(id string, machine types.UID, now time.Time) {
+	c.expect(id, machine, now)
+	c.byID[id].markGone(now)
+}
+
+// index adds a server to the index by Machine.
+func (c *Servers) index(k *server) {
+	if uid := k.machine(); uid != "" {
+		if c.byMachine[uid] == nil {
+			c.byMachine[uid] = map[string]bool{}
+		}
+		c.byMachine[uid][k.ID] = true
+	}
+}
+
+// unindex removes a server from the index by Machine.
+func (c *Servers) unindex(k *server) {
+	uid := k.machine()
+	delete(c.byMachine[uid], k.ID)
+	if len(c.byMachine[uid]) == 0 {
+		delete(c.byMachine, uid)
+	}
+}
+
+// get returns the server with that ID; nil when it is not known.
+func (c *Servers) get(id string) *server { return c.byID[id] }
+
+// all returns all known servers, unsorted.
+func (c *Servers) all() iter.Seq[*server] { return maps.Values(c.byID) }
+
+// indexed returns the Machines that have or name a known server, living or gone.
+func (c *Servers) indexed() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
+
+// indexedUnder returns, in no order, the servers that belong to a Machine or that the Machine's provider ID names, including servers that
+// are gone.
+func (c *Servers) indexedUnder(machine types.UID) iter.Seq[*server] {
+	return func(yield func(*server) bool) {
+		for id := range c.byMachine[machine] {
+			if !yield(c.byID[id]) {
+				return
+			}
+		}
+	}
+}
+
+// ofMachine returns the servers of a Machine, living and gone. gone includes a server that no list has shown and that the Machine only
+// names. A server counts as living only if its tags, or an adoption, show that it belongs to the Machine.
+func (c *Servers) ofMachine(uid types.UID) (living, gone []*server) {
+	for k := range c.indexedUnder(uid) {
+		switch {
+		case k.gone:
+			gone = append(gone, k)
+		case k.belongsTo(uid):
+			living = append(living, k)
+		}
+	}
+	return living, gone
+}
+
+// hasSince reports whether a server of the Machine is living, or was first known after the given time and is gone. Earlier servers of
+// the Machine that are gone do not count.
+func (c *Servers) hasSince(machine types.UID, after time.Time) bool {
+	living, gone := c.ofMachine(machine)
+	return len(living) > 0 || slices.ContainsFunc(gone, func(k *server) bool { return k.since.After(after) })
+}
+
+// Has reports whether a server of the Machine is or was known: the server id or, when id is empty, any server.
+func (c *Servers) Has(machine types.UID, id string) bool {
+	for k := range c.indexedUnder(machine) {
+		if (id == "" || id == k.ID) && k.belongsTo(machine) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasSeveral reports whether several servers are indexed under the Machine, living or gone.
+func (c *Servers) hasSeveral(machine types.UID) bool { return len(c.byMachine[machine]) > 1 }
+
+// machinesOf returns the Machines of these servers.
+func (c *Servers) machinesOf(ids []string) (machines []types.UID) {
+	for _, id := range ids {
+		if k := c.byID[id]; k != nil && k.machine() != "" {
+			machines = append(machines, k.machine())
+		}
+	}
+	return machines
+}
+
+// choose returns one of several servers of a Machine: the server that the Machine names, else the oldest server that has not
+// failed, else the oldest; nil when there are none.
+func choose(all []*server, serverID string) *server {
+	if len(all) == 0 {
+		return nil
+	}
+	rank := func(k *server) int {
+		switch {
+		case k.ID == serverID:
+			return 0
+		case !k.failed():
+			return 1
+		}
+		return 2
+	}
+	return slices.MinFunc(all, func(a, b *server) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+}
