@@ -131,7 +131,7 @@ func New(o Options) (*Cloud, error) {
 	}
 	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
-		if err := o.Registry.Register(projectCollector{c.connections.projects}); err != nil {
+		if err := o.Registry.Register(projectCollector{c.connections.projects, o.Clock}); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
 	}

@@ -124,8 +124,11 @@ func (c *connections) toProject(at state.Site, own string) *connection {
 // ofMachine returns a connection to a project that has a resource with the Machine's owner tag: the server serverID or, when
 // serverID is empty, any server, port, floating IP or unresolved create. It returns nil when there is none.
 func (c *connections) ofMachine(machine types.UID, serverID string) *connection {
-	return c.touch(lastUsed(c.all(), func(p *inventory.Project) bool {
-		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
+	return c.touch(lastUsed(c.all(), func(p *inventory.Project) (has bool) {
+		p.With(func(s *state.Project) {
+			has = s.Servers.Has(machine, serverID) || serverID == "" && s.HasAddresses(machine)
+		})
+		return has
 	}))
 }
 

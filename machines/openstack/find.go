@@ -31,7 +31,7 @@ func (i *instance) findPort(ctx context.Context, p *inventory.Project, m state.T
 	if at < 0 {
 		return false, nil
 	}
-	p.FoundPort(m, &rows[at])
+	p.With(func(s *state.Project) { s.SetPort(m, rows[at].Owned(), i.now()) })
 	return true, nil
 }
 
@@ -45,14 +45,14 @@ func (i *instance) findIP(ctx context.Context, p *inventory.Project, m state.Tag
 	if at < 0 {
 		return false, nil
 	}
-	p.AddFloatingIP(m, rows[at].Owned())
+	p.With(func(s *state.Project) { s.SetFloatingIP(m, rows[at].Owned(), i.now()) })
 	return true, nil
 }
 
 // findAttempts looks for the resources of creates in doubt. If a resource has not appeared after some time, the create
 // counts as failed.
 func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
-	for _, m := range p.OpenAttempts(i.subject.uid) {
+	for _, m := range p.ResourcesOf(i.subject.uid).InDoubt {
 		var found bool
 		var err error
 		switch m.Kind {
@@ -67,7 +67,7 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 		if !found {
 			// CloseCreate ends the doubt about the create when enough time has passed, and its result is not needed here:
 			// Release checks which creates remain in doubt.
-			_ = p.CloseCreate(m)
+			p.With(func(s *state.Project) { _ = s.CloseCreate(m, i.now()) })
 		}
 	}
 	return nil

@@ -77,8 +77,12 @@ func (i *instance) moveProject() {
 	if i.machine.Leaving || i.machine.ServerID != "" || len(i.recorded.VolumeIDs) > 0 || at == (state.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
 		return
 	}
-	if other := i.cloud.connectionTo(at); other != nil && other.attached().HasNothingOf(i.subject.uid) {
-		i.machine.Recorded = state.Site{}
+	if other := i.cloud.connectionTo(at); other != nil {
+		other.attached().With(func(s *state.Project) {
+			if s.HasNothingOf(i.subject.uid) {
+				i.machine.Recorded = state.Site{}
+			}
+		})
 	}
 }
 
@@ -107,7 +111,9 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 		if p == nil {
 			continue
 		}
-		if listed, _ := p.Listed(); !listed {
+		var listed bool
+		p.With(func(s *state.Project) { listed, _ = s.Listed() })
+		if !listed {
 			return fmt.Sprintf("the servers of %s have not been listed yet", p.Site())
 		}
 	}

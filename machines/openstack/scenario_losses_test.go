@@ -102,7 +102,7 @@ func (b *bench) eventuallyCounts(machines []*v1alpha1.Machine, gone, held int) {
 // lost returns how many Machines have lost their servers while these are too many, by the metric.
 func (b *bench) lost() (n int) {
 	for _, p := range b.cloud.connections.projects() {
-		n += p.Statistics().Held
+		p.With(func(s *state.Project) { n += s.Statistics(b.clock.Now()).Held })
 	}
 	return n
 }

@@ -218,7 +218,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
 		b.synced(moved)
 		f := b.observe(b.instance(moved))
-		if before := inventory.RecordOf(m); f.Unknown != "" || placeOf(f).ProjectID == before.ProjectID || placeOf(f).ProjectID == "" {
+		if before := provider.RecordOf(m); f.Unknown != "" || placeOf(f).ProjectID == before.ProjectID || placeOf(f).ProjectID == "" {
 			t.Errorf("got %+v", f)
 		}
 	})
@@ -228,7 +228,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 		}
 		moved := m.DeepCopy()
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
-		if f := b.observe(b.synced(moved)); !strings.Contains(f.Unknown, inventory.RecordOf(m).ProjectID) {
+		if f := b.observe(b.synced(moved)); !strings.Contains(f.Unknown, provider.RecordOf(m).ProjectID) {
 			t.Errorf("got %+v", f)
 		}
 		leaves(moved)

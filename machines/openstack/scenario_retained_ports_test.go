@@ -46,7 +46,7 @@ func TestRetainedPorts(t *testing.T) {
 			if err := i.ensurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
-			retained[b.connectionOf(m.UID).attached().PortsOf(m.UID)[0].ID] = i
+			retained[b.connectionOf(m.UID).attached().ResourcesOf(m.UID).Ports[0].ID] = i
 		}
 		if err := b.synced(newMachine(t, "c", seedFields())).ensurePorts(b.ctx); !fault.Is(err, fault.Quota) {
 			t.Fatalf("the quota is not exhausted: %v", err)

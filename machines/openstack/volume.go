@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -110,7 +111,7 @@ func (v *volume) describe(id string) string {
 // together with their server. It includes a server that only the Machine's spec or status names if the admission policies guard
 // both against other writers.
 func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes map[string]bool) {
-	servers, volumes = p.GoneServers(i.machine.UID)
+	p.With(func(s *state.Project) { servers, volumes = s.GoneServers(i.machine.UID) })
 	if i.trusted {
 		servers = append(servers, i.machine.ServerID, i.recorded.ServerID)
 	}

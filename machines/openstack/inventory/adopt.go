@@ -21,9 +21,9 @@ const adoptions = 25
 // server after the next list. If the server has another owner, Adopt sets m.Refusal to the reason instead. It returns Transient
 // while it is not known whether the server has another owner.
 func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
-	p.mu.Lock()
-	of, present := p.known.Adoptee(m)
-	p.mu.Unlock()
+	var of state.ServerTags
+	var present bool
+	p.With(func(k *state.Project) { of, present = k.Adoptee(m) })
 	if !present {
 		return nil
 	}
@@ -33,19 +33,14 @@ func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
 	case state.Undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
 	case state.Adoptable:
-		if p.recordAdoption(of, m.UID) {
+		var recorded bool
+		p.With(func(k *state.Project) { recorded = k.Servers.Adopt(of.ID, of.Machine, m.UID) })
+		if recorded {
 			log.FromContext(ctx).Info("Adopting server, as the operator's annotation allows", "server", of.ID, "machineUID", m.UID, "formerMachineUID", of.Machine)
 			p.Kick()
 		}
 	}
 	return nil
-}
-
-// recordAdoption records that a Machine adopts a server. It returns false when the server's tags have changed since they were read.
-func (p *Project) recordAdoption(of state.ServerTags, by types.UID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known.Servers.Adopt(of.ID, of.Machine, by)
 }
 
 // existence reports whether a Machine with that UID exists, in any namespace.
@@ -73,7 +68,13 @@ func (p *Project) existence(ctx context.Context, uid types.UID) state.Existence 
 // servers with both tags. The ports and the floating IP of an adopted server are tagged first, because drover finds them by the
 // UID in the server's old tag.
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
-	for _, u := range p.untagged() {
+	var found []state.Untagged
+	var more bool
+	p.With(func(k *state.Project) { found, more = k.Untagged(adoptions, p.clock.Now()) })
+	if more {
+		p.Kick()
+	}
+	for _, u := range found {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
 			log.FromContext(ctx).Info("Cannot tag the ports and the floating IP of a server yet", "server", u.ID, "error", err.Error())
 			continue
@@ -83,51 +84,26 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 			log.FromContext(ctx).Info("Cannot tag a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
-		p.mu.Lock()
-		p.known.Servers.SetMetadata(u.ID, metadata)
-		p.mu.Unlock()
+		p.With(func(k *state.Project) { k.Servers.SetMetadata(u.ID, metadata) })
 	}
 }
 
-// untagged returns the servers to tag now, at most as many as adoptions allows, and records that tagging them was attempted.
-func (p *Project) untagged() []state.Untagged {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	found, more := p.known.Untagged(adoptions, p.clock.Now())
-	if more {
-		p.Kick()
-	}
-	return found
-}
-
-// adoptAddresses writes the Machine's owner tag onto the ports and the floating IP of a server that is being adopted.
+// adoptAddresses writes the Machine's owner tag onto the ports of a server that is being adopted, and onto their floating IP before
+// the port that has it.
 func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u state.Untagged) error {
-	p.mu.Lock()
-	ports := p.known.AdoptedPorts(u)
-	p.mu.Unlock()
+	var ports []state.AdoptedPort
+	p.With(func(k *state.Project) { ports = k.AdoptedPorts(u) })
 	for _, a := range ports {
-		if err := p.adoptPort(ctx, s, a); err != nil {
+		if a.FloatingIP != nil {
+			if err := tagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
+				return err
+			}
+			p.With(func(k *state.Project) { k.AdoptedIP(a, p.clock.Now()) })
+		}
+		if err := tagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
 			return err
 		}
+		p.With(func(k *state.Project) { k.AdoptedPort(a, p.clock.Now()) })
 	}
-	return nil
-}
-
-// adoptPort writes the owner tag onto the floating IP of a port, and then onto the port itself.
-func (p *Project) adoptPort(ctx context.Context, s *client.Session, a state.AdoptedPort) error {
-	if a.FloatingIP != nil {
-		if err := tagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		p.known.AdoptedIP(a, p.clock.Now())
-		p.mu.Unlock()
-	}
-	if err := tagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.AdoptedPort(a, p.clock.Now())
 	return nil
 }

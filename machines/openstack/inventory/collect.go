@@ -11,17 +11,16 @@ import (
 )
 
 // Tagged returns the resources of this cluster in the project, from the last lists. It makes no call.
-func (p *Project) Tagged() cloud.Project {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Resources: p.known.Tagged()}
+func (p *Project) Tagged() (all cloud.Project) {
+	p.With(func(k *state.Project) {
+		all = cloud.Project{Name: p.site.String(), Unknown: k.Doubt(), Resources: k.Tagged()}
+	})
+	return all
 }
 
 // Collect deletes a resource whose Machine does not exist any more, after it has looked the resource up: see [cloud.Inventory].
 func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
-	p.mu.Lock()
-	s := p.session
-	p.mu.Unlock()
+	s := p.session.Load()
 	err := p.check(ctx, s, r)
 	if err == nil {
 		err = deleteResource(ctx, s, state.Kind(r.Kind), r.ID, "which has no Machine")
@@ -29,9 +28,7 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	p.mu.Lock()
-	p.known.Collected(r, p.clock.Now())
-	p.mu.Unlock()
+	p.With(func(k *state.Project) { k.Collected(r, p.clock.Now()) })
 	p.Kick()
 	return nil
 }
@@ -127,16 +124,16 @@ func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Re
 // ProveAbsent reports whether a server of any Machine is proven not to exist in the project: it is missing from the complete lists,
 // and a GET by its ID answers 404. It returns an error, with the reason, when it cannot decide this.
 func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
-	p.mu.Lock()
-	s, doubt, lacks := p.session, p.known.Doubt(), p.known.Lacks(serverID)
-	p.mu.Unlock()
+	var doubt string
+	var lacks bool
+	p.With(func(k *state.Project) { doubt, lacks = k.Doubt(), k.Lacks(serverID) })
 	switch {
 	case doubt != "":
 		return false, fault.New(fault.Transient, fault.CodeUnsettled, "%s", doubt)
 	case !lacks:
 		return false, nil
 	}
-	switch _, err := lookUpServer(ctx, serverID, s.Do); {
+	switch _, err := lookUpServer(ctx, serverID, p.session.Load().Do); {
 	case err == nil:
 		return false, nil
 	case fault.Is(err, fault.NotFound):

@@ -3,7 +3,9 @@ package inventory
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,23 +50,25 @@ type Project struct {
 	site     state.Site
 	endpoint string
 
-	// mu guards the fields below. It is not held during a call.
-	mu      sync.Mutex
-	session *client.Session
-	known   *state.Project
+	session atomic.Pointer[client.Session]
+
+	// mu guards known. It is not held during a call.
+	mu    sync.Mutex
+	known *state.Project
 }
 
 // New returns a Project that knows no resources before Run is called.
 func New(o Options) *Project {
 	cluster := state.Cluster(o.ClusterID)
-	return &Project{
+	p := &Project{
 		clock: o.Clock, cluster: cluster, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
 		kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
-		session: o.Session,
 		known: state.New(state.Options{
 			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), NoteFault: o.Session.NoteFault,
 		}),
 	}
+	p.session.Store(o.Session)
+	return p
 }
 
 // Endpoint returns the URL of the project's Keystone.
@@ -73,30 +77,25 @@ func (p *Project) Endpoint() string { return p.endpoint }
 // Site returns the project and the region.
 func (p *Project) Site() state.Site { return p.site }
 
-// Listed reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
-// nothing. failure is the error of the last list; nil when it succeeded.
-func (p *Project) Listed() (done bool, failure error) {
+// With calls f with what is known of the project, while it holds the lock: f makes no call to a cloud, and does not use p.
+func (p *Project) With(f func(s *state.Project)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known.IsSynced(), p.known.Failure()
+	f(p.known)
+}
+
+// ResourcesOf returns what is known of a Machine's resources besides its servers.
+func (p *Project) ResourcesOf(machine types.UID) (r state.Resources) {
+	p.With(func(s *state.Project) { r = s.ResourcesOf(machine) })
+	return r
 }
 
 // Use switches to the newest credentials, which are likely to stay valid longest.
-func (p *Project) Use(s *client.Session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.session = s
-}
+func (p *Project) Use(s *client.Session) { p.session.Store(s) }
 
 // Replace switches from the session old to the session by, because the credentials of old are not used any more. It changes
 // nothing when old is not the current session.
-func (p *Project) Replace(old, by *client.Session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.session == old {
-		p.session = by
-	}
-}
+func (p *Project) Replace(old, by *client.Session) { p.session.CompareAndSwap(old, by) }
 
 // Kick makes Run list the servers again after state.FastPeriod, unless a list is due earlier.
 func (p *Project) Kick() { signal(p.kicks) }

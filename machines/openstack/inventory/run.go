@@ -51,10 +51,9 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 
 // poll runs one round of lists, and returns the time until the next round.
 func (p *Project) poll(ctx context.Context) time.Duration {
-	p.mu.Lock()
-	s, round := p.session, p.known.Round(p.clock.Now())
-	p.mu.Unlock()
-
+	s := p.session.Load()
+	var round state.Round
+	p.With(func(k *state.Project) { round = k.Round(p.clock.Now()) })
 	answers, err := p.ask(ctx, s, round)
 	if err != nil {
 		return p.listsFailed(ctx, s, err)
@@ -98,9 +97,7 @@ func (p *Project) listAddresses(ctx context.Context, s *client.Session, started 
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.ApplyAddresses(l, started, p.clock.Now())
+	p.With(func(k *state.Project) { k.ApplyAddresses(l, started, p.clock.Now()) })
 	return nil
 }
 
@@ -112,9 +109,7 @@ func (p *Project) listAddressesAgain(ctx context.Context, s *client.Session, sta
 		return
 	}
 	log.FromContext(ctx).Info("Cannot list ports and floating IPs; keeping the known ones", "error", err.Error())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.AddressesFailed(p.clock.Now())
+	p.With(func(k *state.Project) { k.AddressesFailed(p.clock.Now()) })
 }
 
 // takeSecondLook reads these ports by their IDs, to see whether they are attached to servers that the list of servers does not show
@@ -125,19 +120,15 @@ func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []s
 		log.FromContext(ctx).Info("Cannot look up ports without a server yet", "ports", len(ids), "error", err.Error())
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.SetPorts(rows, p.clock.Now())
+	p.With(func(k *state.Project) { k.SetPorts(rows, p.clock.Now()) })
 	return true
 }
 
 // apply updates the known resources from the lists. It returns the time until the next round and what has changed.
-func (p *Project) apply(ctx context.Context, a state.Answers) (time.Duration, state.Change) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Project) apply(ctx context.Context, a state.Answers) (next time.Duration, news state.Change) {
 	a.Now = p.clock.Now()
-	next, news, resumed := p.known.Apply(a)
-	if resumed {
+	p.With(func(k *state.Project) { next, news = k.Apply(a) })
+	if news.All {
 		log.FromContext(ctx).Info("Listed the servers of a project", "servers", len(a.Rows))
 	}
 	return next, news
@@ -150,9 +141,8 @@ func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error)
 	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)
 	}
-	p.mu.Lock()
-	f := p.known.Failed(err, p.clock.Now())
-	p.mu.Unlock()
+	var f state.Failure
+	p.With(func(k *state.Project) { f = k.Failed(err, p.clock.Now()) })
 	if f.First {
 		log.FromContext(ctx).Info("Cannot list the servers of a project; keeping the known ones", "error", err.Error())
 	}

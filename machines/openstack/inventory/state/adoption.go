@@ -1,8 +1,6 @@
 package state
 
-import (
-	"time"
-)
+import "time"
 
 // Adoptee returns the tags of the server that the Machine must adopt. It reports whether that server exists and does not belong
 // to the Machine yet.

@@ -70,11 +70,11 @@ type Change struct {
 	Servers  []string
 }
 
-// Apply updates the known servers from a list. It returns the time until the next round, and what has changed. resumed is true
-// when this is the first list, or when the list before this one failed.
-func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
-	before := p.IsSynced()
-	resumed = !before || p.failure != nil
+// Apply updates the known servers from a list. It returns the time until the next round, and what has changed: everything when this is
+// the first list, or when the list before this one failed.
+func (p *Project) Apply(a Answers) (next time.Duration, news Change) {
+	before := p.isSynced()
+	resumed := !before || p.failure != nil
 	if p.outdated {
 		p.current = a.Now
 	}
@@ -100,7 +100,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 	if a.Looked {
 		news.Machines = append(news.Machines, p.Creates.closeInherited()...)
 	}
-	return p.untilNext(a.Now), news, resumed
+	return p.untilNext(a.Now), news
 }
 
 // untilNext returns the time until the next round of lists is due.

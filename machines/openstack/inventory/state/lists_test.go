@@ -18,7 +18,7 @@ func (p *Project) list(at time.Time, l AddressLists, rows ...ServerRow) (Round, 
 	if r.Addresses {
 		p.ApplyAddresses(l, at, at)
 	}
-	_, news, _ := p.Apply(Answers{Round: r, Rows: rows, Date: at, Now: at, Looked: r.SecondLook})
+	_, news := p.Apply(Answers{Round: r, Rows: rows, Date: at, Now: at, Looked: r.SecondLook})
 	return r, news
 }
 
@@ -33,8 +33,8 @@ func TestEachPollRequestsOnlyTheListsThatAreDue(t *testing.T) {
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
 		t.Errorf("the first round lists %+v, want everything", first)
 	}
-	if !news.All || !p.IsSynced() {
-		t.Errorf("after the first round: change %+v, synced %v", news, p.IsSynced())
+	if !news.All || !p.isSynced() {
+		t.Errorf("after the first round: change %+v, synced %v", news, p.isSynced())
 	}
 	second, news := p.list(noon.Add(time.Minute), AddressLists{})
 	if second.Full || second.Addresses || !second.Since.Equal(noon) {
@@ -113,8 +113,8 @@ func TestFailedListsAreRetriedWithAnIncreasingBackOff(t *testing.T) {
 	if next := p.Failed(slow, noon).Next; next != slow.RetryAfter {
 		t.Errorf("next try in %s, want the cloud's Retry-After", next)
 	}
-	if _, news := p.list(noon.Add(time.Minute), AddressLists{}); !news.All || p.Failure() != nil {
-		t.Errorf("when lists succeed again: %+v, %v", news, p.Failure())
+	if _, news := p.list(noon.Add(time.Minute), AddressLists{}); !news.All || p.failure != nil {
+		t.Errorf("when lists succeed again: %+v, %v", news, p.failure)
 	}
 }
 

@@ -1,8 +1,6 @@
 package state
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // fewLosses is how many Machines may be replaced because their servers are missing while their Nodes are Ready.
 const fewLosses = 3

@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // serverTag returns the tag of a Machine's server.
@@ -11,9 +14,46 @@ func (p *Project) serverTag(machine types.UID) Tag {
 	return p.cluster.Tag(ServerKind, machine, 0)
 }
 
-// Attempted records a create with an unknown outcome. The create is in doubt until a list shows its resource or enough time has
-// passed. A server create in doubt also makes the Machine's ports unusable for another server.
-func (p *Project) Attempted(tag Tag, now time.Time) {
+// Resources are the known resources of a Machine besides its servers.
+type Resources struct {
+	// Ports are by the number in their owner tags.
+	Ports map[int]Port
+	// FloatingIP is nil when there is none.
+	FloatingIP *FloatingIP
+	// InDoubt are the tags of the creates in doubt.
+	InDoubt []Tag
+}
+
+// Any reports whether a resource exists or may exist.
+func (r *Resources) Any() bool { return len(r.Ports) > 0 || r.FloatingIP != nil || len(r.InDoubt) > 0 }
+
+// ResourcesOf returns what is known of a Machine's resources besides its servers. The result is a copy.
+func (p *Project) ResourcesOf(machine types.UID) Resources {
+	r := Resources{Ports: p.Addresses.Ports(machine), InDoubt: p.Creates.Of(machine)}
+	if ip, has := p.Addresses.FloatingIP(machine); has {
+		r.FloatingIP = &ip
+	}
+	return r
+}
+
+// CreateFailed records the error of a create that needed the quota want, and reports whether to list soon because of it. When the
+// error does not show whether the resource was created, the create is in doubt until a list shows the resource or enough time has
+// passed.
+func (p *Project) CreateFailed(tag Tag, err error, want Amounts, now time.Time) (soon bool) {
+	if client.UnknownOutcome(err) {
+		p.attempted(tag, now)
+		soon = true
+	}
+	if e := fault.Of(err); e.Class == fault.Quota {
+		p.Quotas.refused(tag.Machine, e, want, now)
+		soon = true
+	}
+	return soon
+}
+
+// attempted records a create with an unknown outcome. A server create in doubt also makes the Machine's ports unusable for another
+// server.
+func (p *Project) attempted(tag Tag, now time.Time) {
 	p.Creates.add(tag, now, p.fulls)
 	if tag.Kind == ServerKind {
 		p.Addresses.setNamedByCreate(tag.Machine)
@@ -47,6 +87,14 @@ func (p *Project) boundServer(machine types.UID) string {
 // AddServer adds a server that was just created for a Machine, with the ID from Nova's answer.
 func (p *Project) AddServer(machine types.UID, serverID, name string, now time.Time) {
 	p.Servers.merge(ServerRow{ID: serverID, Name: name, Status: statusBuild, Metadata: p.cluster.Metadata(machine)}, now)
+}
+
+// AddPort adds a port that this process has just created, with the reserved quota. No request to create a server names the port yet.
+func (p *Project) AddPort(tag Tag, row *PortRow, now time.Time) {
+	port := row.Owned()
+	port.NamedByCreate = false
+	p.Quotas.Use(tag.Machine, Amounts{Ports: 1})
+	p.SetPort(tag, port, now)
 }
 
 // SetPort stores a port. If a create of this port is in doubt, this process has sent that create. Then no create of a server
@@ -99,5 +147,5 @@ func (p *Project) HasAddresses(machine types.UID) bool {
 // Machine exists or may exist.
 func (p *Project) HasNothingOf(machine types.UID) bool {
 	living, _ := p.Servers.ofMachine(machine)
-	return p.IsSynced() && len(living) == 0 && !p.HasAddresses(machine)
+	return p.isSynced() && len(living) == 0 && !p.HasAddresses(machine)
 }

@@ -24,10 +24,10 @@ func TestPortsThatAnEarlierRequestForAServerPossiblyUses(t *testing.T) {
 		}, false},
 		"a port counts as possibly used when the answer to a request for a server with that port was lost (F-21)": {func(p *Project) {
 			p.SetPort(portTag, Port{ID: "a"}, noon)
-			p.Attempted(server, noon)
+			p.attempted(server, noon)
 		}, true},
 		"a port whose own create call lost its answer does not count as used, because no server was requested with it yet (F-21)": {func(p *Project) {
-			p.Attempted(portTag, noon)
+			p.attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
 	} {

@@ -96,12 +96,11 @@ func (p *Project) onOwnClock(t time.Time) time.Time {
 	return t.Add(-p.ahead)
 }
 
-// IsSynced reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
-// nothing.
-func (p *Project) IsSynced() bool { return !p.listedAddresses.IsZero() && p.fulls > 0 }
+// Listed reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves nothing.
+// failure is the error of the last list; nil when it succeeded.
+func (p *Project) Listed() (done bool, failure error) { return p.isSynced(), p.failure }
 
-// Failure returns the error of the last list while lists fail.
-func (p *Project) Failure() error { return p.failure }
+func (p *Project) isSynced() bool { return !p.listedAddresses.IsZero() && p.fulls > 0 }
 
 // isRegistered reports whether Cloud.Instance was called for a Machine with that UID.
 func (p *Project) isRegistered(uid types.UID) bool {

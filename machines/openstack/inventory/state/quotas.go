@@ -165,12 +165,12 @@ func (b *Quotas) failed(machine types.UID, err *fault.Error, now time.Time) {
 	for _, n := range counted[serviceOf(err.Code)] {
 		want[n] = 1
 	}
-	b.Refused(machine, err, want, now)
+	b.refused(machine, err, want, now)
 }
 
-// Refused records a Quota error of a create that needed the quota want. From now on there is no free quota until the limits
+// refused records a Quota error of a create that needed the quota want. From now on there is no free quota until the limits
 // show some.
-func (b *Quotas) Refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
+func (b *Quotas) refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
 	s := serviceOf(err.Code)
 	w, ok := b.watches[s]
 	if !ok {
@@ -190,14 +190,20 @@ func (b *Quotas) Refused(machine types.UID, err *fault.Error, want Amounts, now 
 	w.turnAway(counted[s], want)
 }
 
-// Looked records the limits of a service that were just read: free is the quota that the service reports as free. It reports
-// whether a Machine to which Reserve refused quota may try again.
-func (b *Quotas) Looked(s client.Service, free Amounts, now time.Time) bool {
+// Looked records the limits of a service that were just read: free is the quota that the service reports as free. With an error that
+// passes, the limits stay due. When they cannot be read, one create per period may be tried. Looked reports whether a Machine to
+// which Reserve refused quota may try again.
+func (b *Quotas) Looked(s client.Service, free Amounts, err error, now time.Time) bool {
 	w, ok := b.watches[s]
-	if !ok {
+	if !ok || fault.Is(err, fault.RateLimited) || fault.Is(err, fault.Transient) {
 		return false
 	}
-	w.due, w.room, w.known, w.doubts = now.Add(QuotaPeriod), free, true, 0
+	w.due = now.Add(QuotaPeriod)
+	if err != nil {
+		w.room, w.known, w.probe = Amounts{}, false, true
+		return b.reopen(s, w, true, now)
+	}
+	w.room, w.known, w.doubts = free, true, 0
 	for machine, p := range b.reserved {
 		if p.isOver(now) {
 			delete(b.reserved, machine)
@@ -208,17 +214,6 @@ func (b *Quotas) Looked(s client.Service, free Amounts, now time.Time) bool {
 		}
 	}
 	return b.reopen(s, w, w.hasRoom(counted[s], w.least, Amounts{}), now)
-}
-
-// Unreadable records that the limits cannot be read. Then one create per period may be tried. It reports whether a Machine to
-// which Reserve refused quota may try again.
-func (b *Quotas) Unreadable(s client.Service, now time.Time) bool {
-	w, ok := b.watches[s]
-	if !ok {
-		return false
-	}
-	w.due, w.room, w.known, w.probe = now.Add(QuotaPeriod), Amounts{}, false, true
-	return b.reopen(s, w, true, now)
 }
 
 func (b *Quotas) reopen(s client.Service, w *watch, room bool, now time.Time) bool {

@@ -63,13 +63,13 @@ func TestWhenAnExhaustedQuotaCausesTheReleaseOfRetainedPortsAndFloatingIPs(t *te
 		"ports and floating IPs stay in the first 90 seconds after the quota was exhausted":                                        {Machine{UID: "u1"}, nil, RetainedFor - time.Second, nil},
 		"ports and floating IPs stay while their Machine has a server":                                                             {Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
 		"ports and floating IPs stay while their Machine's spec.providerID names a server":                                         {Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
-		"ports and floating IPs stay while it is in doubt whether a server of their Machine was created":                           {Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
+		"ports and floating IPs stay while it is in doubt whether a server of their Machine was created":                           {Machine{UID: "u1"}, func(p *Project) { p.attempted(server, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while a call is creating a resource of their Machine":                                         {Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1", Amounts{}, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while drover has not yet reconciled their Machine":                                            {Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
-			p.Quotas.Refused("other", refusal, Amounts{Ports: 1}, noon)
+			p.Quotas.refused("other", refusal, Amounts{Ports: 1}, noon)
 			p.SetPort(portTag, Port{ID: "port-1"}, noon)
 			p.SetFloatingIP(ipTag, FloatingIP{ID: "ip"}, noon)
 			if tc.then != nil {

@@ -74,7 +74,7 @@ func (p *Project) Doubt() string {
 	switch {
 	case p.failure != nil:
 		return fmt.Sprintf("the last list of %s failed: %v", p.site, p.failure)
-	case !p.IsSynced():
+	case !p.isSynced():
 		return fmt.Sprintf("the servers, ports and floating IPs of %s have not been listed yet", p.site)
 	}
 	return ""
