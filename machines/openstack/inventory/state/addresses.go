@@ -9,6 +9,88 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Port is a port with a Machine's owner tag.
+type Port struct {
+	ID, NetworkID string
+	// ServerID is the server to which the port was bound when Neutron last returned the port; empty when it was unbound.
+	ServerID  string
+	Addresses []string
+	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. drover looks the port up
+	// before it uses the port.
+	Doubtful bool
+	// NamedByCreate is true when a server create with an unknown outcome may name the port: the answer to the create was lost, or
+	// another process created the port and may have created a server on it before that process ended. drover uses the port for no
+	// other server; it replaces the port.
+	NamedByCreate bool
+	// Open is true when port security is off for the port, so that no security group applies.
+	Open bool
+	// Since is when drover first saw the port, on drover's clock.
+	Since time.Time
+}
+
+// FloatingIP is a floating IP with a Machine's owner tag.
+type FloatingIP struct {
+	ID, Address string
+	// PortID is the port to which the floating IP is attached; empty when it is attached to none.
+	PortID string
+	// Since is when drover first saw the floating IP, on drover's clock.
+	Since time.Time
+}
+
+// place is where a floating IP was last seen: the port that it was attached to, and the server of that port.
+type place struct{ PortID, ServerID string }
+
+// PortRow holds those fields of a port in Neutron's lists that drover uses.
+type PortRow struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	NetworkID   string `json:"network_id"`
+	DeviceID    string `json:"device_id"`
+	// DeviceOwner is the kind of device that uses the port. It is set only by a look-up by ID, not by a list.
+	DeviceOwner string `json:"device_owner"`
+	// PortSecurity is nil in a cloud without Neutron's extension port-security.
+	PortSecurity *bool `json:"port_security_enabled"`
+	FixedIPs     []struct {
+		Address string `json:"ip_address"`
+	} `json:"fixed_ips"`
+	// Trunk names the subports of a port that is the parent of a trunk. A cloud without Neutron's extension trunk-details does not show it.
+	Trunk struct {
+		Subports []struct {
+			ID string `json:"port_id"`
+		} `json:"sub_ports"`
+	} `json:"trunk_details"`
+}
+
+// addresses returns the port's fixed addresses.
+func (r *PortRow) addresses() (all []string) {
+	for _, ip := range r.FixedIPs {
+		all = append(all, ip.Address)
+	}
+	return all
+}
+
+// FloatingIPRow holds the fields of a floating IP in Neutron's lists that drover uses.
+type FloatingIPRow struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	Address     string `json:"floating_ip_address"`
+	PortID      string `json:"port_id"`
+}
+
+// Owned converts the row into a Port. It sets NamedByCreate, because another process may have sent a server create that names the
+// port.
+func (r *PortRow) Owned() Port {
+	return Port{
+		ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true,
+		Addresses: r.addresses(), Open: r.PortSecurity != nil && !*r.PortSecurity,
+	}
+}
+
+// Owned converts the row into a FloatingIP.
+func (r *FloatingIPRow) Owned() FloatingIP {
+	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
+}
+
 // Addresses holds the ports and floating IPs of a project that have an owner tag of this cluster.
 type Addresses struct {
 	ports    map[types.UID]map[int]Port
@@ -153,3 +235,111 @@ func (s *Addresses) change(machine types.UID, to func(*Port)) {
 		s.ports[machine][n] = port
 	}
 }
+
+// AddressLists holds complete lists of the ports and floating IPs of a project.
+type AddressLists struct {
+	Ports       []PortRow
+	FloatingIPs []FloatingIPRow
+}
+
+// doubtUnlisted handles ports and floating IPs that were known before the given time and are missing from the lists. A missing
+// port of a registered Machine becomes doubtful, because absence does not prove that the port is gone: drover looks the port up
+// before it uses the port again. Missing ports and floating IPs of other Machines are removed.
+func (s *Addresses) doubtUnlisted(l AddressLists, before time.Time, isRegistered func(types.UID) bool) {
+	listed := make(map[string]bool, len(l.Ports)+len(l.FloatingIPs))
+	for i := range l.Ports {
+		listed[l.Ports[i].ID] = true
+	}
+	for i := range l.FloatingIPs {
+		listed[l.FloatingIPs[i].ID] = true
+	}
+	missing := func(id string, since time.Time) bool { return !listed[id] && since.Before(before) }
+	for machine, all := range s.ports {
+		for n, port := range all {
+			switch {
+			case !missing(port.ID, port.Since):
+			case isRegistered(machine):
+				port.Doubtful = true
+				all[n] = port
+			default:
+				s.ForgetPort(machine, n, port.ID)
+			}
+		}
+	}
+	for machine, ip := range s.floating {
+		if missing(ip.ID, ip.Since) && !isRegistered(machine) {
+			delete(s.floating, machine)
+		}
+	}
+}
+
+// seeUntagged records the server of each listed floating IP without an owner tag of this cluster. When a floating IP is detached,
+// for example because its server is deleted, its last server stays recorded.
+func (s *Addresses) seeUntagged(l AddressLists, cluster Cluster) {
+	servers := make(map[string]string, len(l.Ports))
+	for i := range l.Ports {
+		servers[l.Ports[i].ID] = l.Ports[i].DeviceID
+	}
+	before := s.untagged
+	s.untagged = map[string]place{}
+	for i := range l.FloatingIPs {
+		ip := &l.FloatingIPs[i]
+		place := place{PortID: ip.PortID, ServerID: servers[ip.PortID]}
+		if ip.PortID == "" {
+			place = before[ip.ID]
+		}
+		if _, tagged := cluster.Read(FloatingIPKind, ip.Description); !tagged && place.ServerID != "" {
+			s.untagged[ip.ID] = place
+		}
+	}
+}
+
+// seeTrunks records the addresses of the subports of each listed port that is bound to a server. The subports themselves name no server.
+func (s *Addresses) seeTrunks(l AddressLists) {
+	rows := make(map[string]*PortRow, len(l.Ports))
+	for i := range l.Ports {
+		rows[l.Ports[i].ID] = &l.Ports[i]
+	}
+	s.trunked = map[string][]string{}
+	for i := range l.Ports {
+		parent := &l.Ports[i]
+		for _, sub := range parent.Trunk.Subports {
+			if row := rows[sub.ID]; row != nil && parent.DeviceID != "" {
+				s.trunked[parent.DeviceID] = append(s.trunked[parent.DeviceID], row.addresses()...)
+			}
+		}
+	}
+}
+
+// duplicate is a port or floating IP whose owner tag is also on another port or floating IP that drover already knew. It exists
+// when a create of the previous leader was carried out late. Nothing uses it. drover deletes it when its Machine is gone.
+type duplicate struct {
+	tag Tag
+	// on is the server to which the port is bound, or the port to which the floating IP is attached; empty when there is none.
+	on string
+}
+
+// seeDuplicates records each listed port or floating IP of this cluster whose owner tag is also on another port or floating IP
+// that drover already knows.
+func (s *Addresses) seeDuplicates(l AddressLists, cluster Cluster) {
+	s.duplicates = map[string]duplicate{}
+	for i := range l.Ports {
+		row := &l.Ports[i]
+		if tag, ours := cluster.Read(PortKind, row.Description); ours && s.ports[tag.Machine][tag.N].ID != row.ID {
+			s.duplicates[row.ID] = duplicate{tag: tag, on: row.DeviceID}
+		}
+	}
+	for i := range l.FloatingIPs {
+		row := &l.FloatingIPs[i]
+		if tag, ours := cluster.Read(FloatingIPKind, row.Description); ours && s.floating[tag.Machine].ID != row.ID {
+			s.duplicates[row.ID] = duplicate{tag: tag, on: row.PortID}
+		}
+	}
+}
+
+// allDuplicates returns the recorded duplicates by their IDs, unsorted.
+func (s *Addresses) allDuplicates() iter.Seq2[string, duplicate] { return maps.All(s.duplicates) }
+
+// placeOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero when it was never seen
+// on one.
+func (s *Addresses) placeOf(floatingIP string) place { return s.untagged[floatingIP] }

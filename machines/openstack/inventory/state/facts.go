@@ -2,9 +2,11 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -85,3 +87,177 @@ func (p *Project) server(m *Machine, k *server) *cloud.Server {
 
 // keyOf returns the key by which servers are compared: the server's ID in lower case, as in a parsed provider ID.
 func keyOf(id string) cloud.ServerID { return cloud.ServerID(strings.ToLower(id)) }
+
+// ownedByOther returns the reason why a server is not the Machine's, although the Machine names or must adopt it. It returns an
+// empty string when the server is the Machine's or is not known to exist.
+func (p *Project) ownedByOther(m *Machine) string {
+	for _, id := range []string{m.Adopts, m.ServerID} {
+		k := p.Servers.get(id)
+		if k == nil || k.gone || !k.sighted || k.belongsTo(m.UID) {
+			continue
+		}
+		if m.Refusal != "" && id == m.Adopts {
+			return m.Refusal
+		}
+		_, reason := p.cluster.JudgeServer(m, k.Tags(), ExistenceUnknown)
+		return reason
+	}
+	return ""
+}
+
+// had returns the ID of a server in gone that belonged to the Machine; empty when there is none. If there are several, it prefers
+// the server that the Machine names.
+func had(m *Machine, gone []*server) string {
+	last := ""
+	for _, k := range gone {
+		if k.belongsTo(m.UID) && (last == "" || k.ID == m.ServerID) {
+			last = k.ID
+		}
+	}
+	return last
+}
+
+// absent reports whether a Machine without a living server is proven to have none. gone are its former servers. When absent
+// returns false because too little is known of the Machine's server, unknown is the reason in words; otherwise unknown is empty.
+func (p *Project) absent(m *Machine, gone []*server) (proven bool, unknown string) {
+	unrecorded := m.Recorded == Site{}
+	switch {
+	case m.ServerID == "" && p.adopteeMissing(m):
+		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.site)
+	case m.ServerID == "" && unrecorded:
+		return len(gone) > 0, ""
+	case unrecorded && p.ownedByOther(m) != "":
+		return false, ""
+	}
+	if m.ServerID != "" {
+		gone = p.tombstone(m.ServerID)
+	}
+	seen := slices.ContainsFunc(gone, func(k *server) bool { return k.sighted && k.belongsTo(m.UID) })
+	if answer, reason := p.cluster.JudgeAbsence(m, p.site, seen); answer != Mine {
+		return false, reason
+	}
+	return len(gone) > 0, ""
+}
+
+// adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never belonged to the
+// Machine. It returns false for a Machine that is being deleted, because that Machine does not wait for the server.
+func (p *Project) adopteeMissing(m *Machine) bool {
+	if m.Adopts == "" || m.Leaving {
+		return false
+	}
+	k := p.Servers.get(m.Adopts)
+	return k == nil || k.gone && !k.belongsTo(m.UID)
+}
+
+// tombstone returns the server with that ID if it is known to be gone, and nil otherwise.
+func (p *Project) tombstone(id string) []*server {
+	if k := p.Servers.get(id); k != nil && k.gone {
+		return []*server{k}
+	}
+	return nil
+}
+
+// InDoubt returns the ID of a server of the Machine that drover must look up by its ID; empty when there is none. required is
+// false when the server is in ERROR and only the reason is unknown: even if the look-up fails, the state of the server is known.
+func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
+	living, _ := p.Servers.ofMachine(m.UID)
+	if id := p.doubtful(m, living); id != "" {
+		return id, true
+	}
+	if failed := slices.IndexFunc(living, (*server).unexplained); failed >= 0 {
+		return living[failed].ID, false
+	}
+	return "", false
+}
+
+// doubtful returns the ID of a server whose existence a GET must prove; empty when there is none. It returns the first of these:
+//   - a server of the Machine that was missing from the last complete list;
+//   - the server that spec.providerID names, when no list has shown it or it was missing from the last complete list;
+//   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
+//
+// It returns no server before the first complete list. While too many servers are lost at once, it returns none of a Machine with a Ready Node,
+// because the answer would change nothing, and a failed cell of a cloud would get a request for each of its servers again and again.
+func (p *Project) doubtful(m *Machine, living []*server) string {
+	id := ""
+	for _, k := range living {
+		if k.missing {
+			id = k.ID
+		}
+	}
+	if k := p.Servers.get(m.ServerID); id == "" && (k == nil || k.missing) {
+		id = m.ServerID
+	}
+	if id == "" && len(living) == 0 {
+		id = p.boundServer(m.UID)
+	}
+	if id == "" || p.fulls == 0 || m.Ready && mayHaveLost(m) && p.Held() != "" {
+		return ""
+	}
+	return id
+}
+
+// LookedUp records the answer to a GET of a server that was made for a Machine. A 404 proves that the server is gone; other errors
+// change nothing.
+func (p *Project) LookedUp(m *Machine, serverID string, found *ServerRow, err error, now time.Time) {
+	switch {
+	case fault.Is(err, fault.NotFound):
+		p.Servers.markGone(serverID, m.UID, now)
+		return
+	case err != nil:
+		return
+	}
+	p.Servers.merge(*found, now)
+	if k := p.Servers.get(serverID); k != nil {
+		k.explain()
+		p.readFaults([]string{serverID}, now)
+	}
+}
+
+// fewLosses is how many Machines may be replaced because their servers are missing while their Nodes are Ready.
+const fewLosses = 3
+
+// losses is how many Machines of a project have lost their servers: these are gone, or missing from the last complete list.
+type losses int
+
+// areTooMany reports whether so many servers are lost at once that the cloud's answers alone do not prove it.
+func (l losses) areTooMany() bool { return l > fewLosses }
+
+// String describes, for users, why a Machine whose server is lost is not replaced; empty unless too many servers are lost. It has no exact
+// number, because it is shown in conditions.
+func (l losses) String() string {
+	if !l.areTooMany() {
+		return ""
+	}
+	return fmt.Sprintf("more than %d Machines of this project have lost their servers at once: a Machine whose Node is Ready is replaced only when its Node is not Ready any more, or when a person deletes the Machine",
+		fewLosses)
+}
+
+// Held returns, for users, why the loss of a server counts only for a Machine whose Node is not Ready; empty when it counts for each.
+func (p *Project) Held() string { return p.losses(fewLosses + 1).String() }
+
+// mayHaveLost reports whether the loss of the Machine's server may be held. The server of a Machine that is being deleted is to go.
+func mayHaveLost(m *Machine) bool { return m.ServerID != "" && !m.Leaving }
+
+// losses counts the losses among the Machines that are replaced when they lose their servers, but no more than most. A Machine that has
+// another server has lost none.
+func (p *Project) losses(most losses) (l losses) {
+	if p.fulls == 0 {
+		return 0
+	}
+	for m := range p.machines.All() {
+		if l >= most {
+			return l
+		}
+		k := p.Servers.get(m.ServerID)
+		switch {
+		case m.ServerID == "", m.Leaving, !m.Replaced:
+			continue
+		case k == nil && m.Recorded != p.site, k != nil && (k.present() || k.machine() != m.UID):
+			continue
+		}
+		if living, _ := p.Servers.ofMachine(m.UID); len(living) == 0 || len(living) == 1 && living[0] == k {
+			l++
+		}
+	}
+	return l
+}

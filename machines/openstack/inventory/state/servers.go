@@ -252,3 +252,169 @@ func choose(all []*server, serverID string) *server {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 }
+
+// TagAgain is how long drover waits before it tries again to write tags that could not be written.
+const TagAgain = 10 * time.Minute
+
+// Adopt records that a Machine adopts a server whose tags name another Machine. It returns false when the tags have changed
+// meanwhile.
+func (c *Servers) Adopt(id string, from, to types.UID) bool {
+	k := c.byID[id]
+	if k == nil || !k.present() || k.Tags().Machine != from {
+		return false
+	}
+	c.unindex(k)
+	k.adopter = to
+	c.index(k)
+	return true
+}
+
+// Untagged is a server of a Machine that lacks one of its two tags. Was is the Machine in the server's machine-uid; while the
+// server is being adopted, this is another Machine.
+type Untagged struct {
+	ID           string
+	Machine, Was types.UID
+}
+
+// untagged returns up to limit servers to tag now, and reports whether there are more. It records that they are tagged now, so
+// that it does not return the same servers again before TagAgain has passed. A server that no Machine adopts is included only
+// if the Machine in its tags is registered.
+func (c *Servers) untagged(limit int, now time.Time, isRegistered func(types.UID) bool) (found []Untagged, more bool) {
+	for id, k := range c.byID {
+		if len(found) == limit {
+			return found, true
+		}
+		if !k.present() || !k.taggedAt.IsZero() && now.Sub(k.taggedAt) < TagAgain {
+			continue
+		}
+		if k.adopter != "" || k.tagged != "" && k.Tags().Cluster == "" && isRegistered(k.tagged) {
+			k.taggedAt = now
+			found = append(found, Untagged{ID: id, Machine: cmp.Or(k.adopter, k.tagged), Was: k.Tags().Machine})
+		}
+	}
+	return found, false
+}
+
+// SetMetadata records that metadata was written onto a server.
+func (c *Servers) SetMetadata(id string, metadata map[string]string) {
+	k, ok := c.byID[id]
+	if !ok {
+		return
+	}
+	r := k.ServerRow
+	r.Metadata = make(map[string]string, len(k.Metadata)+len(metadata))
+	maps.Copy(r.Metadata, k.Metadata)
+	maps.Copy(r.Metadata, metadata)
+	c.update(k, r, k.since)
+}
+
+const (
+	// DuplicateAge is how long a second server of a Machine must have been known before it is deleted, because the write of the
+	// Machine's spec.providerID may not be visible before that.
+	DuplicateAge = 2 * time.Minute
+	// DetachedAfter is how long a server may be ACTIVE without a node before its ports are looked up.
+	DetachedAfter = 2 * time.Minute
+)
+
+// duplicates returns the servers of the Machine that must be deleted now, in addition to the server that the Machine names. A
+// server is a duplicate when it exists, has both tags, and has been known for DuplicateAge. It is left out while the back-off
+// after the last request to delete it lasts. There are no duplicates unless the server that the Machine names belongs to the
+// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
+func (c *Servers) duplicates(machine types.UID, serverID string, now time.Time) (named *server, duplicates []*server) {
+	named = c.byID[serverID]
+	if named == nil || !named.belongsTo(machine) || !named.present() || named.Status != statusActive {
+		return nil, nil
+	}
+	for k := range c.indexedUnder(machine) {
+		if k != named && k.present() && k.tagged == machine && c.cluster.Has(k.Tags()) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now) {
+			duplicates = append(duplicates, k)
+		}
+	}
+	return named, duplicates
+}
+
+// hasPortsBeside reports whether the server still had its Machine's ports when they were looked up after another server of the
+// Machine had appeared. When two servers were created with the same port, either server may have lost the port.
+func (k *server) hasPortsBeside(other *server) bool {
+	return k.detached == "" && !k.portsLooked.Before(other.since.Add(DuplicateAge))
+}
+
+// isPortLookDue reports whether the Machine's ports must be looked up now because a server has not become a node: once when the
+// server has been ACTIVE for DetachedAfter, and once for each other server of the Machine, because that may have taken the
+// server's ports.
+func (c *Servers) isPortLookDue(machine types.UID, k *server, now time.Time) bool {
+	if !k.belongsTo(machine) || k.Status != statusActive || !k.present() || k.detached != "" {
+		return false
+	}
+	wanted := []time.Time{k.activeSince.Add(DetachedAfter)}
+	for other := range c.indexedUnder(machine) {
+		if other != k && !other.gone {
+			wanted = append(wanted, other.since.Add(DuplicateAge))
+		}
+	}
+	return slices.ContainsFunc(wanted, func(at time.Time) bool { return !at.After(now) && k.portsLooked.Before(at) })
+}
+
+// notePortsLooked records that the ports of the server's Machine were looked up.
+func (k *server) notePortsLooked(now time.Time) { k.portsLooked = now }
+
+// The periods of the lists of servers.
+const (
+	// FastPeriod is the period while a server of this cluster is being deleted or a create is in doubt, because a Machine waits
+	// for the result. BuildPeriod is the period while servers are only being built. This is less urgent, because drover needs no
+	// list to notice that a Node has registered. RestPeriod is the period otherwise.
+	FastPeriod  = 2 * time.Second
+	BuildPeriod = 5 * time.Second
+	RestPeriod  = time.Minute
+	// longFlux is how long a server may be in a state that it leaves without another request, such as BUILD, before it counts as
+	// stuck. A stuck server does not shorten the period of the lists.
+	longFlux = 10 * time.Minute
+	// FullPeriod is the time between complete lists; unsettledFullPeriod is the time while a create is in doubt.
+	FullPeriod          = 10 * time.Minute
+	unsettledFullPeriod = 30 * time.Second
+	// Overlap is how far a list of changes reaches back before the last list, on the cloud's clock, because a change that Nova
+	// writes during a list has an older time.
+	Overlap = time.Minute
+)
+
+// period returns the time until the next list. unsettled is true while a create is in doubt. mine reports whether a server
+// belongs to this cluster.
+func (c *Servers) period(now time.Time, unsettled bool, mine func(*server) bool) time.Duration {
+	if unsettled {
+		return FastPeriod
+	}
+	next := RestPeriod
+	for _, k := range c.byID {
+		if began := k.changing(); !began.IsZero() && !k.gone && mine(k) {
+			next = min(next, k.period(now.Sub(began)))
+		}
+	}
+	return next
+}
+
+// changing returns when the server entered the state that it is expected to leave soon, or when its deletion was last requested,
+// whichever is later; zero when the server is not expected to change.
+func (k *server) changing() time.Time {
+	if k.asked.After(k.fluxSince) {
+		return k.asked
+	}
+	return k.fluxSince
+}
+
+// period returns the time until the next list of servers, if this server is the only one that changes. flux is how long it has
+// been changing.
+func (k *server) period(flux time.Duration) time.Duration {
+	switch {
+	case flux >= longFlux:
+		return RestPeriod
+	case k.Status == statusBuild && k.TaskState != taskDeleting && k.asked.IsZero():
+		return BuildPeriod
+	}
+	return FastPeriod
+}
+
+// isFullDue reports whether the next list must be a complete one.
+func isFullDue(now, lastFull time.Time, unsettled bool) bool {
+	since := now.Sub(lastFull)
+	return lastFull.IsZero() || since >= FullPeriod || unsettled && since >= unsettledFullPeriod
+}
