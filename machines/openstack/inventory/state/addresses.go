@@ -1,7 +1,6 @@
 package state
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -201,12 +200,6 @@ func (s *Addresses) internal(machine types.UID, serverID string) []string {
 	return all
 }
 
-// allPorts returns the Machines with ports, each with its ports, unsorted.
-func (s *Addresses) allPorts() iter.Seq2[types.UID, map[int]Port] { return maps.All(s.ports) }
-
-// allFloatingIPs returns the Machines with a floating IP, each with its floating IP, unsorted.
-func (s *Addresses) allFloatingIPs() iter.Seq2[types.UID, FloatingIP] { return maps.All(s.floating) }
-
 // DoubtPorts marks the Machine's ports as doubtful: drover looks up each of them before it uses the port again.
 func (s *Addresses) DoubtPorts(machine types.UID) {
 	s.change(machine, func(p *Port) { p.Doubtful = true })
@@ -336,10 +329,3 @@ func (s *Addresses) seeDuplicates(l AddressLists, cluster Cluster) {
 		}
 	}
 }
-
-// allDuplicates returns the recorded duplicates by their IDs, unsorted.
-func (s *Addresses) allDuplicates() iter.Seq2[string, duplicate] { return maps.All(s.duplicates) }
-
-// placeOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero when it was never seen
-// on one.
-func (s *Addresses) placeOf(floatingIP string) place { return s.untagged[floatingIP] }

@@ -93,7 +93,7 @@ func TestDroverRecordsPortAndServerOfFloatingIPsWithoutThisClustersOwnerTag(t *t
 			for _, l := range tc.lists {
 				s.seeUntagged(l, "c1")
 			}
-			if got := s.placeOf("ip"); got != tc.want {
+			if got := s.untagged["ip"]; got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})

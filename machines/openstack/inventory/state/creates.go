@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -30,8 +28,9 @@ const (
 	SecondLookAfter = 3 * time.Second
 )
 
-// Creates holds the creates with an unknown outcome, by the tags of their resources.
-type Creates struct{ byTag map[Tag]create }
+// creates holds the creates with an unknown outcome, by the tags of their resources. Such a create may have succeeded, so it is not
+// repeated before it is resolved.
+type creates map[Tag]create
 
 // create is a create with an unknown outcome.
 type create struct {
@@ -48,78 +47,9 @@ func (c create) settled(now time.Time, fulls int) bool {
 	return !c.inherited && now.Sub(c.ended) >= SettleTime && fulls-c.fulls >= settleLists
 }
 
-// newCreates returns an InDoubt without creates.
-func newCreates() *Creates { return &Creates{byTag: map[Tag]create{}} }
-
-// any reports whether a create is in doubt.
-func (d *Creates) any() bool { return len(d.byTag) > 0 }
-
-// add records a create with an unknown outcome. fulls is the current number of complete lists.
-func (d *Creates) add(tag Tag, ended time.Time, fulls int) {
-	d.byTag[tag] = create{ended: ended, fulls: fulls}
-}
-
-// inherit records that the previous leader may have sent a create. began is the time after which the previous leader sent
-// nothing. Inherit does not change a create that is already in doubt.
-func (d *Creates) inherit(tag Tag, began time.Time) {
-	if !d.Has(tag) {
-		d.byTag[tag] = create{ended: began, inherited: true}
-	}
-}
-
-// close removes a create whose outcome is now known.
-func (d *Creates) close(tag Tag) { delete(d.byTag, tag) }
-
-// closeIf removes the creates for which closed returns true. ended is when the call of the create ended.
-func (d *Creates) closeIf(closed func(tag Tag, ended time.Time) bool) {
-	maps.DeleteFunc(d.byTag, func(tag Tag, c create) bool { return closed(tag, c.ended) })
-}
-
-// closeInherited removes all inherited creates, after the second look, and returns their Machines.
-func (d *Creates) closeInherited() (closed []types.UID) {
-	closed = d.inherited()
-	maps.DeleteFunc(d.byTag, func(_ Tag, c create) bool { return c.inherited })
-	return closed
-}
-
-// settle removes the create of the resource with that tag if the create counts as failed by now. It returns the reason why the
-// resource may not be created yet; empty when no create of the resource is in doubt.
-func (d *Creates) settle(tag Tag, now time.Time, fulls int) (reason string) {
-	c, ok := d.byTag[tag]
-	switch {
-	case !ok:
-		return ""
-	case c.settled(now, fulls):
-		delete(d.byTag, tag)
-		return ""
-	}
-	words := "it is not known yet whether the call at %s created the %s; drover looks for it"
-	if c.inherited {
-		words = "drover started at %s and found a port of this Machine, so the previous leader may have created the %s as well; drover looks for it"
-	}
-	return fmt.Sprintf(words, c.ended.UTC().Format("15:04:05"), tag.Kind)
-}
-
-// settleIf removes the creates that count as failed by now, if over returns true for their Machine.
-func (d *Creates) settleIf(over func(machine types.UID) bool, now time.Time, fulls int) {
-	maps.DeleteFunc(d.byTag, func(tag Tag, c create) bool { return over(tag.Machine) && c.settled(now, fulls) })
-}
-
-// Has reports whether a create of the resource with that tag is in doubt.
-func (d *Creates) Has(tag Tag) bool {
-	_, ok := d.byTag[tag]
-	return ok
-}
-
-// isInherited reports whether an inherited create of the resource with that tag is in doubt.
-func (d *Creates) isInherited(tag Tag) bool { return d.byTag[tag].inherited }
-
-// hasOf reports whether a create of the Machine is in doubt.
-func (d *Creates) hasOf(machine types.UID) bool { return len(d.Of(machine)) > 0 }
-
-// Of returns the tags of the Machine's creates in doubt.
-func (d *Creates) Of(machine types.UID) (tags []Tag) {
-	for tag := range d.byTag {
+// of returns the tags of the Machine's creates in doubt.
+func (d creates) of(machine types.UID) (tags []Tag) {
+	for tag := range d {
 		if tag.Machine == machine {
 			tags = append(tags, tag)
 		}
@@ -128,25 +58,14 @@ func (d *Creates) Of(machine types.UID) (tags []Tag) {
 }
 
 // inherited returns the Machines of inherited creates, sorted.
-func (d *Creates) inherited() (machines []types.UID) {
-	for tag, c := range d.byTag {
+func (d creates) inherited() (machines []types.UID) {
+	for tag, c := range d {
 		if c.inherited {
 			machines = append(machines, tag.Machine)
 		}
 	}
 	slices.Sort(machines)
 	return machines
-}
-
-// untilSecondLook returns the time until the second look at inherited creates; zero or negative means that the second look is due.
-// any reports whether there are inherited creates.
-func (d *Creates) untilSecondLook(now time.Time) (left time.Duration, any bool) {
-	for _, c := range d.byTag {
-		if c.inherited {
-			return c.ended.Add(SecondLookAfter).Sub(now), true
-		}
-	}
-	return 0, false
 }
 
 // serverTag returns the tag of a Machine's server.
@@ -169,7 +88,7 @@ func (r *Resources) Any() bool { return len(r.Ports) > 0 || r.FloatingIP != nil 
 
 // ResourcesOf returns what is known of a Machine's resources besides its servers. The result is a copy.
 func (p *Project) ResourcesOf(machine types.UID) Resources {
-	r := Resources{Ports: p.Addresses.Ports(machine), InDoubt: p.Creates.Of(machine)}
+	r := Resources{Ports: p.Addresses.Ports(machine), InDoubt: p.creates.of(machine)}
 	if ip, has := p.Addresses.FloatingIP(machine); has {
 		r.FloatingIP = &ip
 	}
@@ -194,7 +113,7 @@ func (p *Project) CreateFailed(tag Tag, err error, want Amounts, now time.Time) 
 // attempted records a create with an unknown outcome. A server create in doubt also makes the Machine's ports unusable for another
 // server.
 func (p *Project) attempted(tag Tag, now time.Time) {
-	p.Creates.add(tag, now, p.fulls)
+	p.creates[tag] = create{ended: now, fulls: p.fulls}
 	if tag.Kind == ServerKind {
 		p.Addresses.setNamedByCreate(tag.Machine)
 	}
@@ -203,8 +122,15 @@ func (p *Project) attempted(tag Tag, now time.Time) {
 // CloseCreate closes an earlier create of the resource with that tag if it counts as failed by now. It returns Transient while the create
 // is in doubt or, for a server, while one of the Machine's ports is bound to an unknown server.
 func (p *Project) CloseCreate(tag Tag, now time.Time) error {
-	if reason := p.Creates.settle(tag, now, p.fulls); reason != "" {
-		return unsettled("%s", reason)
+	c, inDoubt := p.creates[tag]
+	at := c.ended.UTC().Format("15:04:05")
+	switch {
+	case inDoubt && c.settled(now, p.fulls):
+		delete(p.creates, tag)
+	case c.inherited:
+		return unsettled("drover started at %s and found a port of this Machine, so the previous leader may have created the %s as well; drover looks for it", at, tag.Kind)
+	case inDoubt:
+		return unsettled("it is not known yet whether the call at %s created the %s; drover looks for it", at, tag.Kind)
 	}
 	bound := p.boundServer(tag.Machine)
 	if tag.Kind != ServerKind || bound == "" {
@@ -217,7 +143,7 @@ func (p *Project) CloseCreate(tag Tag, now time.Time) error {
 // there is none.
 func (p *Project) boundServer(machine types.UID) string {
 	for _, port := range p.Addresses.Ports(machine) {
-		if port.ServerID != "" && p.Servers.get(port.ServerID) == nil {
+		if port.ServerID != "" && p.Servers.byID[port.ServerID] == nil {
 			return port.ServerID
 		}
 	}
@@ -240,10 +166,10 @@ func (p *Project) AddPort(tag Tag, row *PortRow, now time.Time) {
 // SetPort stores a port. If a create of this port is in doubt, this process has sent that create. Then no create of a server
 // names the port yet, because drover has not known the port's ID until now.
 func (p *Project) SetPort(tag Tag, port Port, now time.Time) {
-	if p.Creates.Has(tag) {
+	if _, sent := p.creates[tag]; sent {
 		port.NamedByCreate = false
 	}
-	p.Creates.close(tag)
+	delete(p.creates, tag)
 	p.Addresses.setPort(tag, port, now)
 }
 
@@ -258,7 +184,7 @@ func (p *Project) SetPorts(rows []PortRow, now time.Time) {
 
 // SetFloatingIP stores a floating IP.
 func (p *Project) SetFloatingIP(tag Tag, ip FloatingIP, now time.Time) {
-	p.Creates.close(tag)
+	delete(p.creates, tag)
 	p.Addresses.setFloatingIP(tag, ip, now)
 }
 
@@ -274,13 +200,13 @@ func (p *Project) FoundUnbound(tag Tag, row *PortRow, now time.Time) error {
 
 // IsGone reports whether a server was known and is gone.
 func (p *Project) IsGone(serverID string) bool {
-	k := p.Servers.get(serverID)
+	k := p.Servers.byID[serverID]
 	return k != nil && k.gone
 }
 
 // HasAddresses reports whether ports or floating IPs of the Machine are known, or a create for it is in doubt.
 func (p *Project) HasAddresses(machine types.UID) bool {
-	return p.Addresses.has(machine) || p.Creates.hasOf(machine)
+	return p.Addresses.has(machine) || len(p.creates.of(machine)) > 0
 }
 
 // HasNothingOf reports whether servers, ports and floating IPs have all been listed since the start, and no resource of the

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,65 +22,33 @@ func TestCreateCallWhoseAnswerWasLost(t *testing.T) {
 		"is no longer in doubt after two minutes and two complete lists (CAPI-19)":                                {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, tag := newCreates(), Tag{Kind: PortKind, Machine: "u1"}
-			d.add(tag, noon, 3)
-			reason := d.settle(tag, noon.Add(tc.after), 3+tc.fulls)
-			if (reason == "") != tc.want || d.Has(tag) == tc.want {
-				t.Fatalf("got reason %q, in doubt: %v; want settled %v", reason, d.Has(tag), tc.want)
+			p, tag := newProject(), Tag{Kind: PortKind, Machine: "u1"}
+			p.attempted(tag, noon)
+			p.fulls += tc.fulls
+			err := p.CloseCreate(tag, noon.Add(tc.after))
+			if _, inDoubt := p.creates[tag]; (err == nil) != tc.want || inDoubt == tc.want {
+				t.Fatalf("got %v, in doubt: %v; want settled %v", err, inDoubt, tc.want)
 			}
-			if !tc.want && !strings.Contains(reason, "the call at 12:00:00 created the port") {
-				t.Errorf("the reason does not name the call: %q", reason)
+			if !tc.want && !strings.Contains(err.Error(), "the call at 12:00:00 created the port") {
+				t.Errorf("the error does not name the call: %v", err)
 			}
 		})
 	}
 }
 
-func TestServerCreatesThatThePreviousLeaderMayHaveSent(t *testing.T) {
-	server := func(machine types.UID) Tag { return Tag{Kind: ServerKind, Machine: machine} }
-	d := newCreates()
-	d.add(server("own"), noon, 0)
-	for _, machine := range []types.UID{"own", "b", "a"} {
-		d.inherit(server(machine), noon)
-	}
-	t.Run("a create in doubt of this process is not replaced by a create that the previous leader may have sent", func(t *testing.T) {
-		if got := d.inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.isInherited(server("own")) {
-			t.Errorf("got %v, want a and b", got)
-		}
-	})
-	t.Run("creates of the previous leader stay in doubt until the second look at their ports, even for an hour", func(t *testing.T) {
-		if reason := d.settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
-			t.Errorf("got %q", reason)
-		}
-	})
-	t.Run("the second look at the ports of the previous leader's creates is due three seconds after drover's start", func(t *testing.T) {
-		if left, any := d.untilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
-			t.Errorf("got %s, %v", left, any)
-		}
-	})
-	t.Run("the second look ends the doubt about the previous leader's creates, and not about those of this process", func(t *testing.T) {
-		if got := d.closeInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
-			t.Errorf("got %v, want a and b", got)
-		}
-		if _, any := d.untilSecondLook(noon); any || !d.hasOf("own") || d.hasOf("a") {
-			t.Errorf("inherited left: %v, own: %v, of a: %v", any, d.hasOf("own"), d.hasOf("a"))
-		}
-	})
-}
-
 func TestCreateCallsInDoubtOfDeletedMachines(t *testing.T) {
 	t.Run("are forgotten after two minutes and two complete lists, unlike those of existing Machines (F-12)", func(t *testing.T) {
-		d := newCreates()
+		p := newProject(Machine{UID: "0"})
 		for n := range 10_000 {
-			d.add(Tag{Kind: PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)
+			p.attempted(Tag{Kind: PortKind, Machine: types.UID(fmt.Sprint(n))}, noon)
 		}
-		living := func(machine types.UID) bool { return machine != "0" }
-		d.settleIf(living, noon.Add(SettleTime), 1)
-		if len(d.byTag) != 10_000 {
-			t.Fatalf("%d creates are in doubt after one list, want all", len(d.byTag))
+		p.list(noon.Add(SettleTime), AddressLists{})
+		if len(p.creates) != 10_000 {
+			t.Fatalf("%d creates are in doubt after one list, want all", len(p.creates))
 		}
-		d.settleIf(living, noon.Add(SettleTime), settleLists)
-		if len(d.byTag) != 1 || !d.hasOf("0") {
-			t.Errorf("%d creates are in doubt, want that of the living Machine", len(d.byTag))
+		p.list(noon.Add(2*SettleTime), AddressLists{})
+		if len(p.creates) != 1 || len(p.creates.of("0")) != 1 {
+			t.Errorf("%d creates are in doubt, want that of the living Machine", len(p.creates))
 		}
 	})
 }

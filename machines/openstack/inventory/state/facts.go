@@ -19,7 +19,7 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 	living, gone := p.Servers.ofMachine(m.UID)
 	f := cloud.Facts{
 		Leftovers:   p.HasAddresses(m.UID) || m.FloatingIPID != "",
-		QuotaRaised: p.Quotas.raisedAt(),
+		QuotaRaised: p.Quotas.raised,
 		Foreign:     p.ownedByOther(m),
 		Place:       &provider.Record{ProjectID: p.site.Project, Region: p.site.Region},
 	}
@@ -44,7 +44,7 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 	case m.ServerID != "" && m.ServerID != f.Server.ID && m.Recorded != Site{}:
 		_, f.Unknown = p.absent(m, gone)
 	}
-	f.Synced = f.Server != nil || !p.Creates.isInherited(p.serverTag(m.UID))
+	f.Synced = f.Server != nil || !p.creates[p.serverTag(m.UID)].inherited
 	return f
 }
 
@@ -66,7 +66,7 @@ func (p *Project) server(m *Machine, k *server) *cloud.Server {
 		ServerID: k.ID, Zone: k.Zone, HostID: k.HostID, VolumeIDs: k.ending, FloatingIPID: ip.ID, PortIDs: p.Addresses.portIDs(m.UID),
 		ProjectID: p.site.Project, Region: p.site.Region,
 	}
-	if record.FloatingIPID == "" && p.Addresses.placeOf(m.FloatingIPID).ServerID == k.ID {
+	if record.FloatingIPID == "" && p.Addresses.untagged[m.FloatingIPID].ServerID == k.ID {
 		record.FloatingIPID = m.FloatingIPID
 	}
 	s := &cloud.Server{
@@ -80,7 +80,7 @@ func (p *Project) server(m *Machine, k *server) *cloud.Server {
 	case s.State == cloud.ServerError:
 		s.Fault = client.JudgeServer(k.ID, k.Fault.Code, k.Fault.Message)
 	case s.State != cloud.ServerDeleting && k.detached != "" && !m.Joined:
-		s.State, s.Fault = cloud.ServerError, k.detachedFault()
+		s.State, s.Fault = cloud.ServerError, fault.New(fault.Transient, fault.CodeServerError, "%s", k.detached)
 	}
 	return s
 }
@@ -92,7 +92,7 @@ func keyOf(id string) cloud.ServerID { return cloud.ServerID(strings.ToLower(id)
 // empty string when the server is the Machine's or is not known to exist.
 func (p *Project) ownedByOther(m *Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
-		k := p.Servers.get(id)
+		k := p.Servers.byID[id]
 		if k == nil || k.gone || !k.sighted || k.belongsTo(m.UID) {
 			continue
 		}
@@ -145,13 +145,13 @@ func (p *Project) adopteeMissing(m *Machine) bool {
 	if m.Adopts == "" || m.Leaving {
 		return false
 	}
-	k := p.Servers.get(m.Adopts)
+	k := p.Servers.byID[m.Adopts]
 	return k == nil || k.gone && !k.belongsTo(m.UID)
 }
 
 // tombstone returns the server with that ID if it is known to be gone, and nil otherwise.
 func (p *Project) tombstone(id string) []*server {
-	if k := p.Servers.get(id); k != nil && k.gone {
+	if k := p.Servers.byID[id]; k != nil && k.gone {
 		return []*server{k}
 	}
 	return nil
@@ -184,7 +184,7 @@ func (p *Project) doubtful(m *Machine, living []*server) string {
 			id = k.ID
 		}
 	}
-	if k := p.Servers.get(m.ServerID); id == "" && (k == nil || k.missing) {
+	if k := p.Servers.byID[m.ServerID]; id == "" && (k == nil || k.missing) {
 		id = m.ServerID
 	}
 	if id == "" && len(living) == 0 {
@@ -207,8 +207,8 @@ func (p *Project) LookedUp(m *Machine, serverID string, found *ServerRow, err er
 		return
 	}
 	p.Servers.merge(*found, now)
-	if k := p.Servers.get(serverID); k != nil {
-		k.explain()
+	if k := p.Servers.byID[serverID]; k != nil {
+		k.explained = k.Status == statusError
 		p.readFaults([]string{serverID}, now)
 	}
 }
@@ -248,7 +248,7 @@ func (p *Project) losses(most losses) (l losses) {
 		if l >= most {
 			return l
 		}
-		k := p.Servers.get(m.ServerID)
+		k := p.Servers.byID[m.ServerID]
 		switch {
 		case m.ServerID == "", m.Leaving, !m.Replaced:
 			continue

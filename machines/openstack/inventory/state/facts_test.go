@@ -96,7 +96,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 	t.Run("a server that drover knew only from a port is gone after a 404", func(t *testing.T) {
 		p := newProject(Machine{UID: "u1"})
 		p.LookedUp(&Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
-		if k := p.Servers.get("s9"); !k.gone {
+		if k := p.Servers.byID["s9"]; !k.gone {
 			t.Error("the server is not gone")
 		}
 	})

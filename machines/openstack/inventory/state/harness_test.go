@@ -45,7 +45,4 @@ func newProject(known ...Machine) *Project {
 }
 
 // newCache returns known servers that no Machine needs.
-func newCache() *Servers {
-	no := func(*server) bool { return false }
-	return newServers(testCluster, hooks{remembered: no, awaited: no})
-}
+func newCache() *Servers { return newServers(testCluster, machines{}) }

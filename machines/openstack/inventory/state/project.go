@@ -28,7 +28,6 @@ type Options struct {
 type Project struct {
 	Servers   *Servers
 	Addresses *Addresses
-	Creates   *Creates
 	Quotas    *Quotas
 
 	cluster  Cluster
@@ -36,6 +35,7 @@ type Project struct {
 	machines Machines
 	began    time.Time
 	note     func(serverID string, code int, text string)
+	creates  creates
 	// uses holds, for each Machine, what a call in progress does with the Machine's ports and floating IPs.
 	uses map[types.UID]use
 	// stamp is the cloud's time of the last list, and ahead is how far the cloud's clock is ahead of drover's. lastFull and lastList are
@@ -72,16 +72,10 @@ const (
 // New returns a Project without any known resources.
 func New(o Options) *Project {
 	p := &Project{
-		Addresses: newAddresses(), Creates: newCreates(), Quotas: newQuotas(FastPeriod),
+		Servers: newServers(o.Cluster, o.Machines), Addresses: newAddresses(), creates: creates{}, Quotas: newQuotas(),
 		cluster: o.Cluster, site: o.Site, machines: o.Machines, began: o.Began, note: o.NoteFault,
 		uses: map[types.UID]use{},
 	}
-	p.Servers = newServers(o.Cluster, hooks{
-		remembered: func(k *server) bool {
-			return k.machine() != "" && p.machines.Naming(k.ID) == k.machine()
-		},
-		awaited: func(k *server) bool { return p.isRegistered(k.machine()) },
-	})
 	return p
 }
 
@@ -103,25 +97,12 @@ func (p *Project) Listed() (done bool, failure error) { return p.isSynced(), p.f
 
 func (p *Project) isSynced() bool { return !p.listedAddresses.IsZero() && p.fulls > 0 }
 
-// isRegistered reports whether Cloud.Instance was called for a Machine with that UID.
-func (p *Project) isRegistered(uid types.UID) bool {
-	_, ok := p.machines.Get(uid)
-	return ok
-}
-
-// isOurs reports whether a server belongs to this cluster: it has the cluster's ID, it belongs to a registered Machine (servers
-// of machine-controller have no cluster ID), or a Machine names it and no list has shown it yet.
-func (p *Project) isOurs(k *server) bool {
-	uid := k.machine()
-	return uid != "" && (p.cluster.Has(k.Tags()) || k.isExpected() || p.isRegistered(uid))
-}
-
 // readFaults notes why servers went to ERROR, and records the exhausted quotas among the causes. It checks the servers with these IDs,
 // if they belong to this cluster.
 func (p *Project) readFaults(ids []string, now time.Time) {
 	for _, id := range ids {
-		k := p.Servers.get(id)
-		if k == nil || k.gone || k.Status != statusError || !p.isOurs(k) {
+		k := p.Servers.byID[id]
+		if k == nil || k.gone || k.Status != statusError || !p.Servers.isOurs(k) {
 			continue
 		}
 		if e := client.JudgeServer(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
@@ -156,13 +137,13 @@ type Statistics struct {
 // Statistics returns the current numbers.
 func (p *Project) Statistics(now time.Time) Statistics {
 	s := Statistics{
-		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Quotas: p.Quotas.watched(),
+		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Quotas: len(p.Quotas.watches),
 	}
 	if lost := p.losses(math.MaxInt); lost.areTooMany() {
 		s.Held = int(lost)
 	}
-	for k := range p.Servers.all() {
-		if k.gone || !p.isOurs(k) {
+	for _, k := range p.Servers.byID {
+		if k.gone || !p.Servers.isOurs(k) {
 			continue
 		}
 		s.Servers++

@@ -2,6 +2,7 @@ package state
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -53,8 +54,6 @@ const (
 
 // Quotas blocks creates in a project whose quota is exhausted, and reserves free quota for Machines.
 type Quotas struct {
-	// soon is the maximum time between when the limits are due to be read and when they are read.
-	soon    time.Duration
 	watches map[client.Service]*watch
 	// reserved is the quota that is reserved for Machines and that they have not used yet.
 	reserved map[types.UID]reservation
@@ -92,22 +91,8 @@ type watch struct {
 	least   Amounts
 }
 
-// newQuotas returns a Book that watches no quota. soon is the maximum time between when the limits are due to be read and when they are
-// read.
-func newQuotas(soon time.Duration) *Quotas {
-	return &Quotas{soon: soon, watches: map[client.Service]*watch{}, reserved: map[types.UID]reservation{}}
-}
-
-// raisedAt returns when free quota was last seen again after a quota had been exhausted; zero when this has not happened.
-func (b *Quotas) raisedAt() time.Time { return b.raised }
-
-// watched returns the number of services that drover watches because one of their quotas is exhausted.
-func (b *Quotas) watched() int { return len(b.watches) }
-
-// hasReserved reports whether quota is reserved for a Machine.
-func (b *Quotas) hasReserved(machine types.UID) bool {
-	_, ok := b.reserved[machine]
-	return ok
+func newQuotas() *Quotas {
+	return &Quotas{watches: map[client.Service]*watch{}, reserved: map[types.UID]reservation{}}
 }
 
 // reserve reserves quota for all missing resources of a Machine, so that no port, volume or address is created for a server that
@@ -123,7 +108,7 @@ func (b *Quotas) reserve(machine types.UID, want Amounts, now time.Time) error {
 		}
 		w.turnAway(counted[s], want)
 		e := *w.refusal
-		e.RetryAfter = max(w.due.Sub(now), 0) + b.soon
+		e.RetryAfter = max(w.due.Sub(now), 0) + FastPeriod
 		return &e
 	}
 	for s, w := range b.watches {
@@ -136,29 +121,14 @@ func (b *Quotas) reserve(machine types.UID, want Amounts, now time.Time) error {
 }
 
 func (w *watch) hasRoom(which []int, want, had Amounts) bool {
-	for _, n := range which {
-		if more := want[n] - had[n]; more > 0 && more > w.room[n] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(which, func(n int) bool { return want[n] > had[n] && want[n]-had[n] > w.room[n] })
 }
 
+// mayProbe reports whether the Machine may try a create although the limits cannot be read. Then no other Machine may.
 func (w *watch) mayProbe(which []int, want Amounts) bool {
-	if !w.probe || !needs(which, want) {
-		return false
-	}
-	w.probe = false
-	return true
-}
-
-func needs(which []int, want Amounts) bool {
-	for _, n := range which {
-		if want[n] > 0 {
-			return true
-		}
-	}
-	return false
+	probe := w.probe && slices.ContainsFunc(which, func(n int) bool { return want[n] > 0 })
+	w.probe = w.probe && !probe
+	return probe
 }
 
 func (w *watch) turnAway(which []int, want Amounts) {
@@ -267,33 +237,25 @@ func (b *Quotas) Due(now time.Time) []client.Service {
 	if len(b.watches) == 0 {
 		maps.DeleteFunc(b.reserved, func(_ types.UID, r reservation) bool { return r.isOver(now) })
 	}
-	services, _ := b.due(now)
+	var services []client.Service
+	for s, w := range b.watches {
+		if !w.due.After(now) {
+			services = append(services, s)
+		}
+	}
 	return services
 }
 
 // nextLook returns the time until the limits of a service must be read next, but at most period.
 func (b *Quotas) nextLook(now time.Time, period time.Duration) time.Duration {
-	services, next := b.due(now)
-	switch {
-	case len(services) > 0:
-		return min(period, b.soon)
-	case next.IsZero():
-		return period
-	}
-	return min(period, next.Sub(now))
-}
-
-// due returns the services whose limits must be read now, and the time at which the limits of another service must be read next;
-// zero when no other service is watched.
-func (b *Quotas) due(now time.Time) (services []client.Service, next time.Time) {
-	for s, w := range b.watches {
-		if !w.due.After(now) {
-			services = append(services, s)
-		} else if next.IsZero() || w.due.Before(next) {
-			next = w.due
+	for _, w := range b.watches {
+		if left := w.due.Sub(now); left > 0 {
+			period = min(period, left)
+		} else {
+			period = min(period, FastPeriod)
 		}
 	}
-	return services, next
+	return period
 }
 
 // exhausted reports whether a quota has been exhausted for so long that retained ports and floating IPs should be released.

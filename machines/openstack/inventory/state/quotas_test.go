@@ -17,7 +17,7 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *Quotas {
-		b := newQuotas(2 * time.Second)
+		b := newQuotas()
 		b.refused("first", refusal, one, noon)
 		return b
 	}
@@ -28,7 +28,7 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 		}
 	}
 	t.Run("reserves quota for every Machine until the cloud has refused a call for lack of quota", func(t *testing.T) {
-		if err := newQuotas(2*time.Second).reserve("a", one, noon); err != nil {
+		if err := newQuotas().reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -130,7 +130,7 @@ func TestReservationsOfQuotaForMachines(t *testing.T) {
 	t.Run("expire even after drover has stopped watching the quota (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
-		b := newQuotas(2 * time.Second)
+		b := newQuotas()
 		b.refused("first", refusal, one, noon)
 		b.Looked(serviceOf(refusal.Code), Amounts{Instances: 20_000}, nil, noon.Add(QuotaPeriod))
 		for n := range 10_000 {

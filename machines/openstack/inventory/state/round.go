@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -33,13 +34,13 @@ type Round struct {
 // Round returns what is due in the next round of lists.
 func (p *Project) Round(now time.Time) Round {
 	r := Round{
-		Started: now, Since: p.stamp, Full: p.stamp.IsZero() || isFullDue(now, p.lastFull, p.Creates.any()),
+		Started: now, Since: p.stamp, Full: p.stamp.IsZero() || isFullDue(now, p.lastFull, len(p.creates) > 0),
 		First: p.listedAddresses.IsZero(),
 	}
 	r.Addresses = r.First || now.Sub(p.listedAddresses) >= AddressPeriod
-	left, inherited := p.Creates.untilSecondLook(now)
-	r.SecondLook = inherited && left <= 0
-	for _, machine := range p.Creates.inherited() {
+	inherited := p.creates.inherited()
+	r.SecondLook = len(inherited) > 0 && now.Sub(p.began) >= SecondLookAfter
+	for _, machine := range inherited {
 		r.Ports = append(r.Ports, p.Addresses.portIDs(machine)...)
 	}
 	slices.Sort(r.Ports)
@@ -83,30 +84,35 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change) {
 		p.stamp = a.Date
 	}
 	p.ahead = a.Ahead.Round(clockError)
-	ids := p.Servers.apply(serverList{rows: a.Rows, full: a.Full, started: a.Started, now: a.Now})
+	ids := p.Servers.apply(a)
 	if a.Full {
 		p.lastFull = a.Started
 		p.fulls++
-		p.Creates.settleIf(func(machine types.UID) bool { return !p.isRegistered(machine) }, a.Now, p.fulls)
 	}
 	if !before {
 		p.inheritCreates()
 	}
-	p.Creates.closeIf(func(tag Tag, ended time.Time) bool {
-		return tag.Kind == ServerKind && p.Servers.hasSince(tag.Machine, ended)
+	maps.DeleteFunc(p.creates, func(tag Tag, c create) bool {
+		return tag.Kind == ServerKind && p.Servers.hasSince(tag.Machine, c.ended) || a.Full && c.settled(a.Now, p.fulls) && !p.Servers.isRegistered(tag.Machine)
 	})
 	p.readFaults(ids, a.Now)
-	news = Change{Servers: ids, Machines: p.Servers.machinesOf(ids), All: resumed}
+	news = Change{Servers: ids, All: resumed}
+	for _, id := range ids {
+		if k := p.Servers.byID[id]; k != nil && k.machine() != "" {
+			news.Machines = append(news.Machines, k.machine())
+		}
+	}
 	if a.Looked {
-		news.Machines = append(news.Machines, p.Creates.closeInherited()...)
+		news.Machines = append(news.Machines, p.creates.inherited()...)
+		maps.DeleteFunc(p.creates, func(_ Tag, c create) bool { return c.inherited })
 	}
 	return p.untilNext(a.Now), news
 }
 
 // untilNext returns the time until the next round of lists is due.
 func (p *Project) untilNext(now time.Time) time.Duration {
-	next := p.Quotas.nextLook(now, p.Servers.period(now, p.Creates.any(), p.isOurs))
-	if left, inherited := p.Creates.untilSecondLook(now); inherited && left > 0 {
+	next := p.Quotas.nextLook(now, p.Servers.period(now, len(p.creates) > 0))
+	if left := p.began.Add(SecondLookAfter).Sub(now); left > 0 && len(p.creates.inherited()) > 0 {
 		return min(next, left)
 	}
 	return next
@@ -146,7 +152,7 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 // orphans. A known port of a registered Machine becomes doubtful when the list lacks it: drover looks it up before it uses it
 // again.
 func (p *Project) ApplyAddresses(l AddressLists, started, now time.Time) {
-	p.Addresses.doubtUnlisted(l, started.Add(-SettleTime), p.isRegistered)
+	p.Addresses.doubtUnlisted(l, started.Add(-SettleTime), p.Servers.isRegistered)
 	p.listedAddresses = started
 	p.SetPorts(l.Ports, now)
 	for i := range l.FloatingIPs {
@@ -172,10 +178,12 @@ func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= SecondLookAfter {
 		return
 	}
-	for machine := range p.Addresses.allPorts() {
+	for machine := range p.Addresses.ports {
 		if m, known := p.machines.Get(machine); p.Servers.hasSince(machine, p.began) || known && m.ServerID != "" {
 			continue
 		}
-		p.Creates.inherit(p.serverTag(machine), p.began)
+		if tag := p.serverTag(machine); !slices.Contains(p.creates.of(machine), tag) {
+			p.creates[tag] = create{ended: p.began, inherited: true}
+		}
 	}
 }

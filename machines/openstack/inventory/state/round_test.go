@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,16 +73,20 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 			p := newProject(tc.machine)
 			p.began = noon.Add(-tc.began)
 			p.list(noon, l, tc.rows...)
-			if got := p.Creates.isInherited(serverTag); got != tc.want {
+			if got := p.creates[serverTag].inherited; got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
-	t.Run("stays in doubt until the second look at the Machine's port", func(t *testing.T) {
+	t.Run("stays in doubt until the second look at the Machine's port, which is due three seconds after drover's start", func(t *testing.T) {
 		p := newProject(Machine{UID: "u1"})
 		p.list(noon, l)
-		if p.Facts(&Machine{UID: "u1"}).Synced || p.CloseCreate(serverTag, noon) == nil {
-			t.Error("an absence counts before the second look")
+		err := p.CloseCreate(serverTag, noon.Add(time.Hour))
+		if p.Facts(&Machine{UID: "u1"}).Synced || err == nil || !strings.Contains(err.Error(), "drover started at 12:00:00") {
+			t.Errorf("an absence counts before the second look: %v", err)
+		}
+		if r := p.Round(noon.Add(SecondLookAfter - time.Second)); r.SecondLook {
+			t.Errorf("too early: %+v", r)
 		}
 		r, news := p.list(noon.Add(SecondLookAfter), l)
 		if !r.SecondLook || !slices.Equal(r.Ports, []string{"a"}) || !slices.Contains(news.Machines, "u1") {
@@ -89,6 +94,15 @@ func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
 		}
 		if err := p.CloseCreate(serverTag, noon.Add(SecondLookAfter)); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("is not in doubt instead of a create of this process, whose doubt the second look does not end", func(t *testing.T) {
+		p := newProject(Machine{UID: "u1"})
+		p.attempted(serverTag, noon)
+		p.list(noon, l)
+		p.list(noon.Add(SecondLookAfter), l)
+		if err := p.CloseCreate(serverTag, noon.Add(SecondLookAfter)); err == nil || !strings.Contains(err.Error(), "the call at 12:00:00 created the server") {
+			t.Errorf("got %v", err)
 		}
 	})
 }

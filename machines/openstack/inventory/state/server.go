@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/drover-project/drover/machines/fault"
 )
 
 // server is the cached state of one server. Times use drover's clock, except those in Row.
@@ -63,12 +61,6 @@ func (k *server) belongsTo(machine types.UID) bool {
 	return machine != "" && cmp.Or(k.adopter, k.tagged) == machine
 }
 
-// isTagged reports whether the server's own tags name a Machine of this cluster.
-func (k *server) isTagged() bool { return k.tagged != "" }
-
-// isExpected reports whether a Machine names the server and no list has shown it yet.
-func (k *server) isExpected() bool { return k.expected != "" }
-
 // present reports whether the server exists, as far as is known.
 func (k *server) present() bool { return !k.gone && !k.missing }
 
@@ -79,14 +71,6 @@ func (k *server) failed() bool { return k.Status == statusError || k.detached !=
 // in the database of its API. In the usual installation, servers without a host are not in that database (seen in Zed).
 func (k *server) unexplained() bool {
 	return k.Status == statusError && k.Fault.Message == "" && !k.explained
-}
-
-// explain records that the server was looked up by its ID. The answer has the reason of an ERROR.
-func (k *server) explain() { k.explained = k.Status == statusError }
-
-// detachedFault returns the reason why a server that has lost its ports counts as failed.
-func (k *server) detachedFault() *fault.Error {
-	return fault.New(fault.Transient, fault.CodeServerError, "%s", k.detached)
 }
 
 // show records a row that the cloud has shown.
@@ -113,11 +97,6 @@ func (k *server) show(r ServerRow, now time.Time) {
 	case k.fluxSince.IsZero():
 		k.fluxSince = now
 	}
-}
-
-// markGone turns the server into a tombstone, after a GET by its ID answered 404.
-func (k *server) markGone(now time.Time) {
-	k.gone, k.goneAt, k.fluxSince, k.missing, k.goneByGet = true, now, time.Time{}, false, true
 }
 
 const (

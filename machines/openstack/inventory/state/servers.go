@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -12,31 +11,28 @@ import (
 
 // Servers holds the known servers of a project, by their IDs and by their Machines.
 type Servers struct {
-	cluster   Cluster
-	hooks     hooks
-	byID      map[string]*server
-	byMachine map[types.UID]map[string]bool
+	cluster  Cluster
+	machines Machines
+	byID     map[string]*server
+	// byMachine has the servers that belong to a Machine or that its provider ID names, including servers that are gone.
+	byMachine map[types.UID]map[string]*server
 }
 
-// hooks are functions with which a Cache asks the Project that uses it.
-type hooks struct {
-	// remembered reports whether a server that is gone or missing must stay in the cache, however long it has been gone or missing.
-	remembered func(*server) bool
-	// awaited reports whether a missing server has a Machine that exists. If so, the server must be looked up by its ID.
-	awaited func(*server) bool
+func newServers(cluster Cluster, machines Machines) *Servers {
+	return &Servers{cluster: cluster, machines: machines, byID: map[string]*server{}, byMachine: map[types.UID]map[string]*server{}}
 }
 
-// newServers returns an empty Cache.
-func newServers(cluster Cluster, hooks hooks) *Servers {
-	return &Servers{cluster: cluster, hooks: hooks, byID: map[string]*server{}, byMachine: map[types.UID]map[string]bool{}}
+// isRegistered reports whether Cloud.Instance was called for a Machine with that UID.
+func (c *Servers) isRegistered(uid types.UID) bool {
+	_, ok := c.machines.Get(uid)
+	return ok
 }
 
-// serverList is the result of one complete list request: all servers, or all that changed since a time.
-type serverList struct {
-	rows []ServerRow
-	full bool
-	// started is when the list began, and Now is when its last page arrived.
-	started, now time.Time
+// isOurs reports whether a server that is not gone belongs to this cluster: it has the cluster's ID, or it belongs to a registered
+// Machine (servers of machine-controller have no cluster ID).
+func (c *Servers) isOurs(k *server) bool {
+	uid := k.machine()
+	return uid != "" && (c.cluster.Has(k.Tags()) || c.isRegistered(uid))
 }
 
 const (
@@ -48,23 +44,22 @@ const (
 
 // apply merges a list into the cache, and returns the IDs of the servers that changed, sorted. A server that a full list lacks
 // becomes missing, but not gone. A server that drover learned of after the list began does not become missing.
-func (c *Servers) apply(l serverList) []string {
-	var changed []string
-	present := make(map[string]bool, len(l.rows))
-	for i := range l.rows {
-		present[l.rows[i].ID] = true
-		c.revive(&l.rows[i], l)
-		if c.merge(l.rows[i], l.now) {
-			changed = append(changed, l.rows[i].ID)
+func (c *Servers) apply(a Answers) (changed []string) {
+	present := make(map[string]bool, len(a.Rows))
+	for i := range a.Rows {
+		present[a.Rows[i].ID] = true
+		c.revive(&a.Rows[i], a)
+		if c.merge(a.Rows[i], a.Now) {
+			changed = append(changed, a.Rows[i].ID)
 		}
 	}
 	for id, k := range c.byID {
 		switch {
-		case c.isOver(k, l.now):
+		case c.isOver(k, a.Now):
 			c.unindex(k)
 			delete(c.byID, id)
-		case l.full && k.present() && !present[id] && k.since.Before(l.started):
-			k.missing, k.missingSince = true, l.now
+		case a.Full && k.present() && !present[id] && k.since.Before(a.Started):
+			k.missing, k.missingSince = true, a.Now
 			changed = append(changed, id)
 		}
 	}
@@ -75,22 +70,22 @@ func (c *Servers) apply(l serverList) []string {
 // isOver reports whether a server that is gone or missing may be removed from the cache.
 func (c *Servers) isOver(k *server, now time.Time) bool {
 	switch {
-	case k.present(), c.hooks.remembered(k):
+	case k.present(), k.machine() != "" && c.machines.Naming(k.ID) == k.machine():
 		return false
 	case k.missing:
-		return now.Sub(k.missingSince) > missingAge && !c.hooks.awaited(k)
+		return now.Sub(k.missingSince) > missingAge && !c.isRegistered(k.machine())
 	}
 	return now.Sub(k.goneAt) > tombstoneAge
 }
 
 // revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after the 404 shows
 // the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list may lag.
-func (c *Servers) revive(r *ServerRow, l serverList) {
+func (c *Servers) revive(r *ServerRow, a Answers) {
 	k := c.byID[r.ID]
-	if k == nil || !k.gone || !k.goneByGet || !l.full || !l.started.After(k.goneAt) || r.Status == statusDeleted {
+	if k == nil || !k.gone || !k.goneByGet || !a.Full || !a.Started.After(k.goneAt) || r.Status == statusDeleted {
 		return
 	}
-	k.gone, k.goneByGet, k.missing, k.missingSince = false, false, true, l.now
+	k.gone, k.goneByGet, k.missing, k.missingSince = false, false, true, a.Now
 }
 
 // merge merges one row into the cache, and reports whether the row contains anything new. A row that is older than the known row
@@ -133,29 +128,24 @@ func (c *Servers) update(k *server, r ServerRow, now time.Time) {
 	c.index(k)
 }
 
-// expect records that a Machine names a server that the cloud has not shown yet.
-func (c *Servers) expect(id string, machine types.UID, now time.Time) {
-	if _, known := c.byID[id]; known {
-		return
-	}
-	k := &server{ServerRow: ServerRow{ID: id}, expected: machine, since: now, missing: true, missingSince: now}
-	c.byID[id] = k
-	c.index(k)
-}
-
 // markGone records that a GET of the server with that ID, made on behalf of a Machine, was answered with 404.
 func (c *Servers) markGone(id string, machine types.UID, now time.Time) {
-	c.expect(id, machine, now)
-	c.byID[id].markGone(now)
+	k := c.byID[id]
+	if k == nil {
+		k = &server{ServerRow: ServerRow{ID: id}, expected: machine, since: now}
+		c.byID[id] = k
+		c.index(k)
+	}
+	k.gone, k.goneAt, k.fluxSince, k.missing, k.goneByGet = true, now, time.Time{}, false, true
 }
 
 // index adds a server to the index by Machine.
 func (c *Servers) index(k *server) {
 	if uid := k.machine(); uid != "" {
 		if c.byMachine[uid] == nil {
-			c.byMachine[uid] = map[string]bool{}
+			c.byMachine[uid] = map[string]*server{}
 		}
-		c.byMachine[uid][k.ID] = true
+		c.byMachine[uid][k.ID] = k
 	}
 }
 
@@ -168,31 +158,10 @@ func (c *Servers) unindex(k *server) {
 	}
 }
 
-// get returns the server with that ID; nil when it is not known.
-func (c *Servers) get(id string) *server { return c.byID[id] }
-
-// all returns all known servers, unsorted.
-func (c *Servers) all() iter.Seq[*server] { return maps.Values(c.byID) }
-
-// indexed returns the Machines that have or name a known server, living or gone.
-func (c *Servers) indexed() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
-
-// indexedUnder returns, in no order, the servers that belong to a Machine or that the Machine's provider ID names, including servers that
-// are gone.
-func (c *Servers) indexedUnder(machine types.UID) iter.Seq[*server] {
-	return func(yield func(*server) bool) {
-		for id := range c.byMachine[machine] {
-			if !yield(c.byID[id]) {
-				return
-			}
-		}
-	}
-}
-
 // ofMachine returns the servers of a Machine, living and gone. gone includes a server that no list has shown and that the Machine only
 // names. A server counts as living only if its tags, or an adoption, show that it belongs to the Machine.
 func (c *Servers) ofMachine(uid types.UID) (living, gone []*server) {
-	for k := range c.indexedUnder(uid) {
+	for _, k := range c.byMachine[uid] {
 		switch {
 		case k.gone:
 			gone = append(gone, k)
@@ -212,25 +181,12 @@ func (c *Servers) hasSince(machine types.UID, after time.Time) bool {
 
 // Has reports whether a server of the Machine is or was known: the server id or, when id is empty, any server.
 func (c *Servers) Has(machine types.UID, id string) bool {
-	for k := range c.indexedUnder(machine) {
+	for _, k := range c.byMachine[machine] {
 		if (id == "" || id == k.ID) && k.belongsTo(machine) {
 			return true
 		}
 	}
 	return false
-}
-
-// hasSeveral reports whether several servers are indexed under the Machine, living or gone.
-func (c *Servers) hasSeveral(machine types.UID) bool { return len(c.byMachine[machine]) > 1 }
-
-// machinesOf returns the Machines of these servers.
-func (c *Servers) machinesOf(ids []string) (machines []types.UID) {
-	for _, id := range ids {
-		if k := c.byID[id]; k != nil && k.machine() != "" {
-			machines = append(machines, k.machine())
-		}
-	}
-	return machines
 }
 
 // choose returns one of several servers of a Machine: the server that the Machine names, else the oldest server that has not
@@ -279,7 +235,7 @@ type Untagged struct {
 // untagged returns up to limit servers to tag now, and reports whether there are more. It records that they are tagged now, so
 // that it does not return the same servers again before TagAgain has passed. A server that no Machine adopts is included only
 // if the Machine in its tags is registered.
-func (c *Servers) untagged(limit int, now time.Time, isRegistered func(types.UID) bool) (found []Untagged, more bool) {
+func (c *Servers) untagged(limit int, now time.Time) (found []Untagged, more bool) {
 	for id, k := range c.byID {
 		if len(found) == limit {
 			return found, true
@@ -287,7 +243,7 @@ func (c *Servers) untagged(limit int, now time.Time, isRegistered func(types.UID
 		if !k.present() || !k.taggedAt.IsZero() && now.Sub(k.taggedAt) < TagAgain {
 			continue
 		}
-		if k.adopter != "" || k.tagged != "" && k.Tags().Cluster == "" && isRegistered(k.tagged) {
+		if k.adopter != "" || k.tagged != "" && k.Tags().Cluster == "" && c.isRegistered(k.tagged) {
 			k.taggedAt = now
 			found = append(found, Untagged{ID: id, Machine: cmp.Or(k.adopter, k.tagged), Was: k.Tags().Machine})
 		}
@@ -325,7 +281,7 @@ func (c *Servers) duplicates(machine types.UID, serverID string, now time.Time) 
 	if named == nil || !named.belongsTo(machine) || !named.present() || named.Status != statusActive {
 		return nil, nil
 	}
-	for k := range c.indexedUnder(machine) {
+	for _, k := range c.byMachine[machine] {
 		if k != named && k.present() && k.tagged == machine && c.cluster.Has(k.Tags()) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now) {
 			duplicates = append(duplicates, k)
 		}
@@ -347,16 +303,13 @@ func (c *Servers) isPortLookDue(machine types.UID, k *server, now time.Time) boo
 		return false
 	}
 	wanted := []time.Time{k.activeSince.Add(DetachedAfter)}
-	for other := range c.indexedUnder(machine) {
+	for _, other := range c.byMachine[machine] {
 		if other != k && !other.gone {
 			wanted = append(wanted, other.since.Add(DuplicateAge))
 		}
 	}
 	return slices.ContainsFunc(wanted, func(at time.Time) bool { return !at.After(now) && k.portsLooked.Before(at) })
 }
-
-// notePortsLooked records that the ports of the server's Machine were looked up.
-func (k *server) notePortsLooked(now time.Time) { k.portsLooked = now }
 
 // The periods of the lists of servers.
 const (
@@ -377,15 +330,14 @@ const (
 	Overlap = time.Minute
 )
 
-// period returns the time until the next list. unsettled is true while a create is in doubt. mine reports whether a server
-// belongs to this cluster.
-func (c *Servers) period(now time.Time, unsettled bool, mine func(*server) bool) time.Duration {
+// period returns the time until the next list. unsettled is true while a create is in doubt.
+func (c *Servers) period(now time.Time, unsettled bool) time.Duration {
 	if unsettled {
 		return FastPeriod
 	}
 	next := RestPeriod
 	for _, k := range c.byID {
-		if began := k.changing(); !began.IsZero() && !k.gone && mine(k) {
+		if began := k.changing(); !began.IsZero() && !k.gone && c.isOurs(k) {
 			next = min(next, k.period(now.Sub(began)))
 		}
 	}

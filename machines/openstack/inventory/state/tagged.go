@@ -13,8 +13,8 @@ import (
 // servers are those of the last list, and ports and floating IPs are listed once per AddressPeriod. It leaves out a server that is
 // missing from a complete list.
 func (p *Project) Tagged() (all []cloud.Resource) {
-	for k := range p.Servers.all() {
-		if k.present() && k.isTagged() && p.cluster.Has(k.Tags()) {
+	for _, k := range p.Servers.byID {
+		if k.present() && k.tagged != "" && p.cluster.Has(k.Tags()) {
 			all = append(all, cloud.Resource{
 				Kind: cloud.ResourceServer, ID: k.ID, Name: k.Name, Key: keyOf(k.ID), Machine: k.machine(), Deleting: k.State() == cloud.ServerDeleting,
 			})
@@ -35,12 +35,12 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 		onServer[r.ID] = r.UsedBy
 		all = append(all, r)
 	}
-	for machine, ports := range p.Addresses.allPorts() {
+	for machine, ports := range p.Addresses.ports {
 		for _, one := range ports {
 			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine})
 		}
 	}
-	for id, duplicate := range p.Addresses.allDuplicates() {
+	for id, duplicate := range p.Addresses.duplicates {
 		if duplicate.tag.Kind == PortKind {
 			port(duplicate.on, cloud.Resource{ID: id, Machine: duplicate.tag.Machine})
 		}
@@ -49,10 +49,10 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 		r.Kind, r.UsedBy = cloud.ResourceFloatingIP, onServer[onPort]
 		all = append(all, r)
 	}
-	for machine, ip := range p.Addresses.allFloatingIPs() {
+	for machine, ip := range p.Addresses.floating {
 		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine})
 	}
-	for id, duplicate := range p.Addresses.allDuplicates() {
+	for id, duplicate := range p.Addresses.duplicates {
 		if duplicate.tag.Kind == FloatingIPKind {
 			floatingIP(duplicate.on, cloud.Resource{ID: id, Machine: duplicate.tag.Machine})
 		}
@@ -62,7 +62,7 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 
 // existing returns serverID if the server is known and not gone, and an empty string otherwise.
 func (p *Project) existing(serverID string) string {
-	if k := p.Servers.get(serverID); k == nil || k.gone {
+	if k := p.Servers.byID[serverID]; k == nil || k.gone {
 		return ""
 	}
 	return serverID
@@ -82,7 +82,7 @@ func (p *Project) Doubt() string {
 
 // Lacks reports whether no server with that ID is known to exist in the project.
 func (p *Project) Lacks(serverID string) bool {
-	k := p.Servers.get(serverID)
+	k := p.Servers.byID[serverID]
 	return k == nil || !k.present()
 }
 

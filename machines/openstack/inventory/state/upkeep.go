@@ -21,7 +21,7 @@ type Unjoined struct {
 // once when the server has been ACTIVE for DetachedAfter without becoming a node. It also returns a server once for each
 // other server of its Machine, because one of the two may have lost its port to the other.
 func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
-	for uid := range p.Servers.indexed() {
+	for uid := range p.Servers.byMachine {
 		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving {
 			continue
 		}
@@ -29,7 +29,7 @@ func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 		if len(ids) == 0 {
 			continue
 		}
-		for k := range p.Servers.indexedUnder(uid) {
+		for _, k := range p.Servers.byMachine[uid] {
 			if p.Servers.isPortLookDue(uid, k, now) {
 				due = append(due, Unjoined{uid, k.ID})
 			}
@@ -51,11 +51,11 @@ func (p *Project) Detach(due []Unjoined, rows []PortRow, now time.Time) (machine
 		bound[rows[i].ID] = rows[i].DeviceID
 	}
 	for _, d := range due {
-		k, all := p.Servers.get(d.Server), p.Addresses.portIDs(d.Machine)
+		k, all := p.Servers.byID[d.Server], p.Addresses.portIDs(d.Machine)
 		if k == nil || len(all) == 0 {
 			continue
 		}
-		k.notePortsLooked(now)
+		k.portsLooked = now
 		lost := p.Addresses.bind(d.Machine, bound, d.Server)
 		if len(lost) < len(all) {
 			continue
@@ -71,8 +71,8 @@ func (p *Project) Detach(due []Unjoined, rows []PortRow, now time.Time) (machine
 // Duplicates returns the servers that must be deleted now because a create with an unknown outcome succeeded late, when its Machine
 // already had another server. It does not return the server that the Machine names.
 func (p *Project) Duplicates(now time.Time) (ids []string) {
-	for uid := range p.Servers.indexed() {
-		if !p.Servers.hasSeveral(uid) {
+	for uid := range p.Servers.byMachine {
+		if len(p.Servers.byMachine[uid]) < 2 {
 			continue
 		}
 		m, known := p.machines.Get(uid)
@@ -107,10 +107,10 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 			found = append(found, Retained{p.cluster.Tag(kind, machine, n), id})
 		}
 	}
-	for machine, ip := range p.Addresses.allFloatingIPs() {
+	for machine, ip := range p.Addresses.floating {
 		add(FloatingIPKind, machine, 0, ip.ID, ip.Since)
 	}
-	for machine, all := range p.Addresses.allPorts() {
+	for machine, all := range p.Addresses.ports {
 		for n, port := range all {
 			add(PortKind, machine, n, port.ID, port.Since)
 		}
@@ -171,13 +171,14 @@ func (p *Project) EndMaking(machine types.UID) { delete(p.uses, machine) }
 func (p *Project) isIdle(machine types.UID) bool {
 	living, _ := p.Servers.ofMachine(machine)
 	m, known := p.machines.Get(machine)
-	return known && m.ServerID == "" && len(living) == 0 && !p.Quotas.hasReserved(machine) && p.uses[machine] == unused && !p.Creates.hasOf(machine)
+	_, reserved := p.Quotas.reserved[machine]
+	return known && m.ServerID == "" && len(living) == 0 && !reserved && p.uses[machine] == unused && len(p.creates.of(machine)) == 0
 }
 
 // Adoptee returns the tags of the server that the Machine must adopt. It reports whether that server exists and does not belong
 // to the Machine yet.
 func (p *Project) Adoptee(m *Machine) (ServerTags, bool) {
-	k := p.Servers.get(m.Adopts)
+	k := p.Servers.byID[m.Adopts]
 	if k == nil || !k.present() || k.belongsTo(m.UID) {
 		return ServerTags{}, false
 	}
@@ -187,7 +188,7 @@ func (p *Project) Adoptee(m *Machine) (ServerTags, bool) {
 // Untagged returns up to limit servers of Machines that lack one of their two tags, and reports whether there are more. It records
 // that tagging these servers was attempted.
 func (p *Project) Untagged(limit int, now time.Time) ([]Untagged, bool) {
-	return p.Servers.untagged(limit, now, p.isRegistered)
+	return p.Servers.untagged(limit, now)
 }
 
 // AdoptedPort is a port of a server that is being adopted, with its floating IP and with the new owner tags of both.
@@ -247,7 +248,7 @@ func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (
 // DeletionRequested records the result of a request to delete a server. The back-off before the next request begins only when the
 // cloud accepted this request.
 func (p *Project) DeletionRequested(serverID string, err error, now time.Time) {
-	k := p.Servers.get(serverID)
+	k := p.Servers.byID[serverID]
 	switch {
 	case k == nil:
 	case err == nil:
@@ -287,7 +288,7 @@ func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) b
 // the Machine's status names the floating IP: this suffices if the floating IP is on no port now.
 func (p *Project) wasOnOwn(machine types.UID, ip *FloatingIPRow, recorded bool) bool {
 	_, gone := p.Servers.ofMachine(machine)
-	seen := p.Addresses.placeOf(ip.ID)
+	seen := p.Addresses.untagged[ip.ID]
 	onOwn := slices.ContainsFunc(gone, func(k *server) bool { return k.ID == seen.ServerID && k.belongsTo(machine) })
 	if ip.PortID != "" {
 		return onOwn && seen.PortID == ip.PortID

@@ -49,8 +49,8 @@ func TestServerCountsAsFailedWhenItsPortIsNoLongerBoundToIt(t *testing.T) {
 			due, _ := p.Unjoined(at)
 			row.DeviceID = tc.device
 			machines := p.Detach(due, []PortRow{row}, at)
-			if slices.Contains(machines, "u1") != tc.detached || p.Servers.get("s1").failed() != tc.detached {
-				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.get("s1").failed(), tc.detached)
+			if slices.Contains(machines, "u1") != tc.detached || p.Servers.byID["s1"].failed() != tc.detached {
+				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.byID["s1"].failed(), tc.detached)
 			}
 			if got := p.Addresses.Ports("u1")[0].NamedByCreate; got != tc.detached {
 				t.Errorf("the port is to be replaced: %v, want %v", got, tc.detached)
