@@ -265,9 +265,7 @@ func (i *instance) project() (*inventory.Project, error) {
 func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
-		e := fault.New(fault.Transient, fault.CodeUnsettled, "the servers of the project have not been listed yet")
-		e.RetryAfter = state.FastPeriod
-		return nil, e
+		return nil, state.Unsettled("the servers of the project have not been listed yet")
 	}
 	return p, err
 }

@@ -61,8 +61,8 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		return cause
 	}
 	if missing := i.cloud.unlisted(ctx); missing != "" {
-		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether resources of this Machine exist: %s", missing)
-		e.RetryAfter, e.Err = state.FastPeriod, cause
+		e := state.Unsettled("it is not known yet whether resources of this Machine exist: %s", missing)
+		e.Err = cause
 		return e
 	}
 	settled := *fault.Of(cause)

@@ -63,9 +63,7 @@ func New(o Options) *Project {
 	p := &Project{
 		clock: o.Clock, cluster: cluster, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
 		kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
-		known: state.New(state.Options{
-			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), NoteFault: o.Session.NoteFault,
-		}),
+		known: state.New(cluster, o.Site, o.Machines, o.Clock.Now(), o.Session.NoteFault),
 	}
 	p.session.Store(o.Session)
 	return p

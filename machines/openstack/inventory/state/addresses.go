@@ -102,9 +102,8 @@ type Addresses struct {
 	duplicates map[string]duplicate
 }
 
-// newAddresses returns an empty Store.
 func newAddresses() *Addresses {
-	return &Addresses{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]place{}, duplicates: map[string]duplicate{}}
+	return &Addresses{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}}
 }
 
 // setPort stores a port. When another port with the same tag is known already, SetPort replaces that port only in two cases: the
@@ -171,11 +170,7 @@ func (s *Addresses) has(machine types.UID) bool {
 }
 
 // Ports returns a copy of the Machine's ports, by the number in their owner tags.
-func (s *Addresses) Ports(machine types.UID) map[int]Port {
-	out := make(map[int]Port, len(s.ports[machine]))
-	maps.Copy(out, s.ports[machine])
-	return out
-}
+func (s *Addresses) Ports(machine types.UID) map[int]Port { return maps.Clone(s.ports[machine]) }
 
 // portIDs returns the IDs of the Machine's ports in the order of their numbers.
 func (s *Addresses) portIDs(machine types.UID) (ids []string) {
@@ -266,44 +261,6 @@ func (s *Addresses) doubtUnlisted(l AddressLists, before time.Time, isRegistered
 	}
 }
 
-// seeUntagged records the server of each listed floating IP without an owner tag of this cluster. When a floating IP is detached,
-// for example because its server is deleted, its last server stays recorded.
-func (s *Addresses) seeUntagged(l AddressLists, cluster Cluster) {
-	servers := make(map[string]string, len(l.Ports))
-	for i := range l.Ports {
-		servers[l.Ports[i].ID] = l.Ports[i].DeviceID
-	}
-	before := s.untagged
-	s.untagged = map[string]place{}
-	for i := range l.FloatingIPs {
-		ip := &l.FloatingIPs[i]
-		place := place{PortID: ip.PortID, ServerID: servers[ip.PortID]}
-		if ip.PortID == "" {
-			place = before[ip.ID]
-		}
-		if _, tagged := cluster.Read(FloatingIPKind, ip.Description); !tagged && place.ServerID != "" {
-			s.untagged[ip.ID] = place
-		}
-	}
-}
-
-// seeTrunks records the addresses of the subports of each listed port that is bound to a server. The subports themselves name no server.
-func (s *Addresses) seeTrunks(l AddressLists) {
-	rows := make(map[string]*PortRow, len(l.Ports))
-	for i := range l.Ports {
-		rows[l.Ports[i].ID] = &l.Ports[i]
-	}
-	s.trunked = map[string][]string{}
-	for i := range l.Ports {
-		parent := &l.Ports[i]
-		for _, sub := range parent.Trunk.Subports {
-			if row := rows[sub.ID]; row != nil && parent.DeviceID != "" {
-				s.trunked[parent.DeviceID] = append(s.trunked[parent.DeviceID], row.addresses()...)
-			}
-		}
-	}
-}
-
 // duplicate is a port or floating IP whose owner tag is also on another port or floating IP that drover already knew. It exists
 // when a create of the previous leader was carried out late. Nothing uses it. drover deletes it when its Machine is gone.
 type duplicate struct {
@@ -312,19 +269,40 @@ type duplicate struct {
 	on string
 }
 
-// seeDuplicates records each listed port or floating IP of this cluster whose owner tag is also on another port or floating IP
-// that drover already knows.
-func (s *Addresses) seeDuplicates(l AddressLists, cluster Cluster) {
-	s.duplicates = map[string]duplicate{}
+// see records what the lists show besides the ports and floating IPs in use: duplicates; the last place of each floating IP without an
+// owner tag of this cluster, which stays recorded when the floating IP is detached, for example because its server is deleted; and the
+// addresses of the subports of each port that is bound to a server, because the subports themselves name no server.
+func (s *Addresses) see(l AddressLists, cluster Cluster) {
+	ports := make(map[string]*PortRow, len(l.Ports))
 	for i := range l.Ports {
-		row := &l.Ports[i]
+		ports[l.Ports[i].ID] = &l.Ports[i]
+	}
+	before := s.untagged
+	s.duplicates, s.untagged, s.trunked = map[string]duplicate{}, map[string]place{}, map[string][]string{}
+	for _, row := range ports {
 		if tag, ours := cluster.Read(PortKind, row.Description); ours && s.ports[tag.Machine][tag.N].ID != row.ID {
 			s.duplicates[row.ID] = duplicate{tag: tag, on: row.DeviceID}
+		}
+		for _, sub := range row.Trunk.Subports {
+			if sub := ports[sub.ID]; sub != nil && row.DeviceID != "" {
+				s.trunked[row.DeviceID] = append(s.trunked[row.DeviceID], sub.addresses()...)
+			}
 		}
 	}
 	for i := range l.FloatingIPs {
 		row := &l.FloatingIPs[i]
-		if tag, ours := cluster.Read(FloatingIPKind, row.Description); ours && s.floating[tag.Machine].ID != row.ID {
+		tag, ours := cluster.Read(FloatingIPKind, row.Description)
+		at := place{PortID: row.PortID}
+		if port := ports[row.PortID]; port != nil {
+			at.ServerID = port.DeviceID
+		}
+		if row.PortID == "" {
+			at = before[row.ID]
+		}
+		switch {
+		case !ours && at.ServerID != "":
+			s.untagged[row.ID] = at
+		case ours && s.floating[tag.Machine].ID != row.ID:
 			s.duplicates[row.ID] = duplicate{tag: tag, on: row.PortID}
 		}
 	}

@@ -91,7 +91,7 @@ func TestDroverRecordsPortAndServerOfFloatingIPsWithoutThisClustersOwnerTag(t *t
 		t.Run(name, func(t *testing.T) {
 			s := newAddresses()
 			for _, l := range tc.lists {
-				s.seeUntagged(l, "c1")
+				s.see(l, "c1")
 			}
 			if got := s.untagged["ip"]; got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
@@ -113,11 +113,11 @@ func TestAddressesOfSubportsAreThoseOfTheServerOfTheirTrunk(t *testing.T) {
 	}
 	s := newAddresses()
 	s.setPort(port("u1", 0), Port{ID: "parent", ServerID: "s1", Addresses: []string{"10.0.0.5"}}, noon)
-	s.seeTrunks(l)
+	s.see(l, "c1")
 	if got := s.internal("u1", "s1"); !slices.Equal(got, []string{"10.1.0.5", "fd00::5", "10.0.0.5"}) {
 		t.Errorf("the server has %v, want its own addresses and those of the subport (F-113)", got)
 	}
-	if s.seeTrunks(AddressLists{}); len(s.internal("u1", "s1")) != 1 {
+	if s.see(AddressLists{}, "c1"); len(s.internal("u1", "s1")) != 1 {
 		t.Errorf("the server has %v after the trunk has gone, want its own address only", s.internal("u1", "s1"))
 	}
 }

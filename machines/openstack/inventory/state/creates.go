@@ -128,15 +128,15 @@ func (p *Project) CloseCreate(tag Tag, now time.Time) error {
 	case inDoubt && c.settled(now, p.fulls):
 		delete(p.creates, tag)
 	case c.inherited:
-		return unsettled("drover started at %s and found a port of this Machine, so the previous leader may have created the %s as well; drover looks for it", at, tag.Kind)
+		return Unsettled("drover started at %s and found a port of this Machine, so the previous leader may have created the %s as well; drover looks for it", at, tag.Kind)
 	case inDoubt:
-		return unsettled("it is not known yet whether the call at %s created the %s; drover looks for it", at, tag.Kind)
+		return Unsettled("it is not known yet whether the call at %s created the %s; drover looks for it", at, tag.Kind)
 	}
 	bound := p.boundServer(tag.Machine)
 	if tag.Kind != ServerKind || bound == "" {
 		return nil
 	}
-	return unsettled("server %s already uses the port; drover looks the server up", bound)
+	return Unsettled("server %s already uses the port; drover looks the server up", bound)
 }
 
 // boundServer returns the ID of the server that one of the Machine's ports is bound to and that no list has shown; empty when
@@ -195,7 +195,7 @@ func (p *Project) FoundUnbound(tag Tag, row *PortRow, now time.Time) error {
 	if row.DeviceID == "" || p.IsGone(row.DeviceID) {
 		return nil
 	}
-	return unsettled("port %s is already bound to server %s; drover looks the server up", row.ID, row.DeviceID)
+	return Unsettled("port %s is already bound to server %s; drover looks the server up", row.ID, row.DeviceID)
 }
 
 // IsGone reports whether a server was known and is gone.

@@ -35,7 +35,7 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 		}
 	}
 	if f.Server == nil && mayHaveLost(m) {
-		f.Held = p.Held()
+		f.Held = p.held()
 	}
 	switch {
 	case f.Server == nil:
@@ -130,13 +130,14 @@ func (p *Project) absent(m *Machine, gone []*server) (proven bool, unknown strin
 		return false, ""
 	}
 	if m.ServerID != "" {
-		gone = p.tombstone(m.ServerID)
+		gone = nil
+		if k := p.Servers.byID[m.ServerID]; k != nil && k.gone {
+			gone = []*server{k}
+		}
 	}
 	seen := slices.ContainsFunc(gone, func(k *server) bool { return k.sighted && k.belongsTo(m.UID) })
-	if answer, reason := p.cluster.JudgeAbsence(m, p.site, seen); answer != Mine {
-		return false, reason
-	}
-	return len(gone) > 0, ""
+	unknown = doubtAbsence(m, p.site, seen)
+	return unknown == "" && len(gone) > 0, unknown
 }
 
 // adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never belonged to the
@@ -147,14 +148,6 @@ func (p *Project) adopteeMissing(m *Machine) bool {
 	}
 	k := p.Servers.byID[m.Adopts]
 	return k == nil || k.gone && !k.belongsTo(m.UID)
-}
-
-// tombstone returns the server with that ID if it is known to be gone, and nil otherwise.
-func (p *Project) tombstone(id string) []*server {
-	if k := p.Servers.byID[id]; k != nil && k.gone {
-		return []*server{k}
-	}
-	return nil
 }
 
 // InDoubt returns the ID of a server of the Machine that drover must look up by its ID; empty when there is none. required is
@@ -190,7 +183,7 @@ func (p *Project) doubtful(m *Machine, living []*server) string {
 	if id == "" && len(living) == 0 {
 		id = p.boundServer(m.UID)
 	}
-	if id == "" || p.fulls == 0 || m.Ready && mayHaveLost(m) && p.Held() != "" {
+	if id == "" || p.fulls == 0 || m.Ready && mayHaveLost(m) && p.held() != "" {
 		return ""
 	}
 	return id
@@ -216,37 +209,28 @@ func (p *Project) LookedUp(m *Machine, serverID string, found *ServerRow, err er
 // fewLosses is how many Machines may be replaced because their servers are missing while their Nodes are Ready.
 const fewLosses = 3
 
-// losses is how many Machines of a project have lost their servers: these are gone, or missing from the last complete list.
-type losses int
-
-// areTooMany reports whether so many servers are lost at once that the cloud's answers alone do not prove it.
-func (l losses) areTooMany() bool { return l > fewLosses }
-
-// String describes, for users, why a Machine whose server is lost is not replaced; empty unless too many servers are lost. It has no exact
-// number, because it is shown in conditions.
-func (l losses) String() string {
-	if !l.areTooMany() {
+// held returns, for users, why the loss of a server counts only for a Machine whose Node is not Ready; empty when it counts for each. It
+// has no exact number, because it is shown in conditions.
+func (p *Project) held() string {
+	if p.losses(fewLosses+1) <= fewLosses {
 		return ""
 	}
 	return fmt.Sprintf("more than %d Machines of this project have lost their servers at once: a Machine whose Node is Ready is replaced only when its Node is not Ready any more, or when a person deletes the Machine",
 		fewLosses)
 }
 
-// Held returns, for users, why the loss of a server counts only for a Machine whose Node is not Ready; empty when it counts for each.
-func (p *Project) Held() string { return p.losses(fewLosses + 1).String() }
-
 // mayHaveLost reports whether the loss of the Machine's server may be held. The server of a Machine that is being deleted is to go.
 func mayHaveLost(m *Machine) bool { return m.ServerID != "" && !m.Leaving }
 
 // losses counts the losses among the Machines that are replaced when they lose their servers, but no more than most. A Machine that has
 // another server has lost none.
-func (p *Project) losses(most losses) (l losses) {
+func (p *Project) losses(most int) (lost int) {
 	if p.fulls == 0 {
 		return 0
 	}
 	for m := range p.machines.All() {
-		if l >= most {
-			return l
+		if lost >= most {
+			return lost
 		}
 		k := p.Servers.byID[m.ServerID]
 		switch {
@@ -256,8 +240,8 @@ func (p *Project) losses(most losses) (l losses) {
 			continue
 		}
 		if living, _ := p.Servers.ofMachine(m.UID); len(living) == 0 || len(living) == 1 && living[0] == k {
-			l++
+			lost++
 		}
 	}
-	return l
+	return lost
 }

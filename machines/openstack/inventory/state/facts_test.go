@@ -102,14 +102,6 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 	})
 }
 
-func TestLossesAreTooManyWhenTheyAreMoreThanThree(t *testing.T) {
-	for lost, want := range map[losses]bool{0: false, 3: false, 4: true, 2000: true} {
-		if lost.areTooMany() != want || strings.HasPrefix(lost.String(), "more than 3 Machines") != want {
-			t.Errorf("%d: %v, %q", lost, lost.areTooMany(), lost)
-		}
-	}
-}
-
 func TestMachinesThatHaveLostTheirServers(t *testing.T) {
 	here := Site{Project: "p", Region: "r"}
 	machine := Machine{UID: "u1", ServerID: "s1", Recorded: here, Replaced: true}
@@ -125,7 +117,7 @@ func TestMachinesThatHaveLostTheirServers(t *testing.T) {
 		machine Machine
 		rows    []ServerRow
 		then    func(*Project)
-		want    losses
+		want    int
 	}{
 		"a Machine whose server is listed has lost none":                                   {machine, []ServerRow{active("s1", "u1")}, nil, 0},
 		"a Machine whose server is DELETED has lost it":                                    {machine, []ServerRow{deleted}, nil, 1},
@@ -177,8 +169,8 @@ func BenchmarkHeld(b *testing.B) {
 			p := newProject(all...)
 			p.list(noon, AddressLists{}, rows...)
 			for b.Loop() {
-				if (p.Held() != "") != (lost > 0) {
-					b.Fatal(p.Held())
+				if (p.held() != "") != (lost > 0) {
+					b.Fatal(p.held())
 				}
 			}
 		})

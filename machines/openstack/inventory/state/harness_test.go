@@ -41,7 +41,7 @@ func newProject(known ...Machine) *Project {
 	for _, m := range known {
 		all[m.UID] = m
 	}
-	return New(Options{Cluster: testCluster, Site: Site{Project: "p", Region: "r"}, Machines: all, Began: noon})
+	return New(testCluster, Site{Project: "p", Region: "r"}, all, noon, nil)
 }
 
 // newCache returns known servers that no Machine needs.

@@ -167,18 +167,15 @@ func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict
 	return Adoptable, ""
 }
 
-// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
+// ownsAddress reports whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
 // floating IP is known to have been on the Machine's own server. For a floating IP of machine-controller, which has no owner tag,
 // onOwn alone decides.
-func (c Cluster) JudgeAddress(m *Machine, k Kind, description string, onOwn bool) Verdict {
+func (c Cluster) ownsAddress(m *Machine, k Kind, description string, onOwn bool) bool {
 	tag, tagged := parseTag(k, description)
-	switch {
-	case tagged && tag.Cluster == string(c) && tag.Machine == m.UID:
-		return Mine
-	case !tagged && onOwn:
-		return Mine
+	if !tagged {
+		return onOwn
 	}
-	return Foreign
+	return tag.Cluster == string(c) && tag.Machine == m.UID
 }
 
 // Read returns the owner tag in a description, and reports whether there is one of this cluster.
@@ -198,15 +195,14 @@ func (c Cluster) Metadata(machine types.UID) map[string]string {
 // Has reports whether a server's tags name this cluster.
 func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
 
-// JudgeAbsence decides whether the Machine's server is gone, when one project (here) lacks the server, or showed it as deleted.
-// seen is true when a list of this project has shown the server with the Machine's own tags. Mine means that the Machine's server
-// is gone. Undecided means that the absence proves nothing; the returned text is the reason.
-func (c Cluster) JudgeAbsence(m *Machine, here Site, seen bool) (Verdict, string) {
+// doubtAbsence returns why it proves nothing that one project (here) lacks the Machine's server, or showed it as deleted; empty when the
+// server is gone. seen is true when a list of this project has shown the server with the Machine's own tags.
+func doubtAbsence(m *Machine, here Site, seen bool) string {
 	switch {
 	case seen, m.Recorded == here:
-		return Mine, ""
+		return ""
 	case m.Recorded == Site{}:
-		return Undecided, fmt.Sprintf("no record shows in which project the server was created; it is not in %s, but that does not prove that it is gone", here)
+		return fmt.Sprintf("no record shows in which project the server was created; it is not in %s, but that does not prove that it is gone", here)
 	}
-	return Undecided, fmt.Sprintf("the server was created in %s, but the Machine's credentials are now for %s: drover cannot look for the server until the credentials are for the first of these projects again", m.Recorded, here)
+	return fmt.Sprintf("the server was created in %s, but the Machine's credentials are now for %s: drover cannot look for the server until the credentials are for the first of these projects again", m.Recorded, here)
 }

@@ -10,19 +10,6 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Options configure a Project. All fields except NoteFault are required.
-type Options struct {
-	Cluster Cluster
-	// Site is the project and the region.
-	Site Site
-	// Machines has the Machines for which Cloud.Instance was called.
-	Machines Machines
-	// Began is when this process started to list. The previous leader makes no calls after that time.
-	Began time.Time
-	// NoteFault is called with the fault of each server of this cluster that went to ERROR. It may be nil.
-	NoteFault func(serverID string, code int, text string)
-}
-
 // Project is what is known of one project. A method that concerns only one part belongs to the type of that part, which is an
 // exported field; the methods of Project concern several parts.
 type Project struct {
@@ -30,12 +17,12 @@ type Project struct {
 	Addresses *Addresses
 	Quotas    *Quotas
 
-	cluster  Cluster
-	site     Site
-	machines Machines
-	began    time.Time
-	note     func(serverID string, code int, text string)
-	creates  creates
+	cluster   Cluster
+	site      Site
+	machines  Machines
+	began     time.Time
+	noteFault func(serverID string, code int, text string)
+	creates   creates
 	// uses holds, for each Machine, what a call in progress does with the Machine's ports and floating IPs.
 	uses map[types.UID]use
 	// stamp is the cloud's time of the last list, and ahead is how far the cloud's clock is ahead of drover's. lastFull and lastList are
@@ -69,14 +56,15 @@ const (
 	releasing
 )
 
-// New returns a Project without any known resources.
-func New(o Options) *Project {
-	p := &Project{
-		Servers: newServers(o.Cluster, o.Machines), Addresses: newAddresses(), creates: creates{}, Quotas: newQuotas(),
-		cluster: o.Cluster, site: o.Site, machines: o.Machines, began: o.Began, note: o.NoteFault,
-		uses: map[types.UID]use{},
+// New returns a Project without any known resources. machines has the Machines for which Cloud.Instance was called. began is when this
+// process started to list: the previous leader makes no calls after that time. noteFault is called with the fault of each server of this
+// cluster that went to ERROR; it may be nil.
+func New(cluster Cluster, site Site, machines Machines, began time.Time, noteFault func(serverID string, code int, text string)) *Project {
+	return &Project{
+		Servers: newServers(cluster, machines), Addresses: newAddresses(), Quotas: newQuotas(),
+		cluster: cluster, site: site, machines: machines, began: began, noteFault: noteFault,
+		creates: creates{}, uses: map[types.UID]use{},
 	}
-	return p
 }
 
 // clockError is the unit of the difference between the cloud's clock and drover's. A difference below half of it counts as none, because a
@@ -108,14 +96,14 @@ func (p *Project) readFaults(ids []string, now time.Time) {
 		if e := client.JudgeServer(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
 			p.Quotas.failed(k.machine(), e, now)
 		}
-		if p.note != nil {
-			p.note(id, k.Fault.Code, k.Fault.Message)
+		if p.noteFault != nil {
+			p.noteFault(id, k.Fault.Code, k.Fault.Message)
 		}
 	}
 }
 
-// unsettled returns a Transient error for a state that the next lists or look-ups will resolve.
-func unsettled(format string, args ...any) error {
+// Unsettled returns a Transient error for a state that the next lists or look-ups will resolve.
+func Unsettled(format string, args ...any) *fault.Error {
 	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
 	e.RetryAfter = FastPeriod
 	return e
@@ -139,8 +127,8 @@ func (p *Project) Statistics(now time.Time) Statistics {
 	s := Statistics{
 		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Quotas: len(p.Quotas.watches),
 	}
-	if lost := p.losses(math.MaxInt); lost.areTooMany() {
-		s.Held = int(lost)
+	if lost := p.losses(math.MaxInt); lost > fewLosses {
+		s.Held = lost
 	}
 	for _, k := range p.Servers.byID {
 		if k.gone || !p.Servers.isOurs(k) {

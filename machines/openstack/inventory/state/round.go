@@ -160,9 +160,7 @@ func (p *Project) ApplyAddresses(l AddressLists, started, now time.Time) {
 			p.SetFloatingIP(tag, l.FloatingIPs[i].Owned(), now)
 		}
 	}
-	p.Addresses.seeDuplicates(l, p.cluster)
-	p.Addresses.seeUntagged(l, p.cluster)
-	p.Addresses.seeTrunks(l)
+	p.Addresses.see(l, p.cluster)
 }
 
 // AddressesFailed records that ports and floating IPs, which were listed before, could not be listed again.

@@ -151,7 +151,7 @@ func (p *Project) EndRelease(r Retained, released bool) {
 // is in doubt, and Quota when there is not enough.
 func (p *Project) BeginMaking(machine types.UID, want Amounts, now time.Time) error {
 	if p.uses[machine] == releasing {
-		return unsettled("a port or floating IP that was retained for the server is being released")
+		return Unsettled("a port or floating IP that was retained for the server is being released")
 	}
 	if err := p.CloseCreate(p.serverTag(machine), now); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[stri
 // belongs to the Machine when recorded is true: then the Machine's status names the floating IP, and only drover can write that
 // status.
 func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {
-	return p.cluster.JudgeAddress(m, FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded)) == Mine
+	return p.cluster.ownsAddress(m, FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded))
 }
 
 // wasOnOwn reports whether a floating IP was on the Machine's own server and is not on another port now. recorded is true when
