@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2"
-
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
@@ -75,32 +73,20 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 
 // lookUpPort returns the current port from Neutron; nil when it is gone.
 func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*state.PortRow, error) {
-	var body struct {
-		Port state.PortRow `json:"port"`
-	}
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("ports", port.ID), &body, nil)
-		return err
-	})
+	found, err := inventory.LookUp[state.PortRow](ctx, i.do, call, "port", "ports", port.ID)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
-	return &body.Port, err
+	return found, err
 }
 
 // namedIP returns the floating IP that the Machine's annotation names, from Neutron; nil when it does not exist.
 func (i *instance) namedIP(ctx context.Context) (*state.FloatingIPRow, error) {
-	var body struct {
-		FloatingIP state.FloatingIPRow `json:"floatingip"`
-	}
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("floatingips", i.machine.FloatingIPID), &body, nil)
-		return err
-	})
+	found, err := inventory.LookUp[state.FloatingIPRow](ctx, i.do, call, "floatingip", "floatingips", i.machine.FloatingIPID)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
-	return &body.FloatingIP, err
+	return found, err
 }

@@ -120,21 +120,15 @@ func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes 
 
 // volumeFate looks the volume up and decides how it is handled.
 func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, *volume, error) {
-	var body struct {
-		Volume volume `json:"volume"`
-	}
 	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("volumes", id), &body, nil)
-		return err
-	})
+	found, err := inventory.LookUp[volume](ctx, i.do, call, "volume", "volumes", id)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return volumeGone, nil, nil
 	case err != nil:
 		return volumeGoing, nil, err
 	}
-	return judgeVolume(&body.Volume, servers), &body.Volume, nil
+	return judgeVolume(found, servers), found, nil
 }
 
 // deleteVolume asks Cinder to delete a volume. It reports whether the volume is already gone.

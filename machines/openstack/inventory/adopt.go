@@ -70,7 +70,7 @@ func (p *Project) existence(ctx context.Context, uid types.UID) state.Existence 
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	var found []state.Untagged
 	var more bool
-	p.With(func(k *state.Project) { found, more = k.Untagged(adoptions, p.clock.Now()) })
+	p.With(func(k *state.Project) { found, more = k.Servers.Untagged(adoptions, p.clock.Now()) })
 	if more {
 		p.Kick()
 	}

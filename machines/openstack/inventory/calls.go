@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -74,16 +75,23 @@ func cloudTime(header http.Header, rows []state.ServerRow) cloudDate {
 	return cloudDate{Time: latest}
 }
 
+// LookUp gets one resource. field is its name in the answer, and path where it is below the service's endpoint.
+func LookUp[T any](ctx context.Context, do Do, call client.Call, field string, path ...string) (*T, error) {
+	var body map[string]json.RawMessage
+	found := new(T)
+	err := do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		if _, err := api.Get(ctx, api.ServiceURL(path...), &body, nil); err != nil || body[field] == nil {
+			return err
+		}
+		return json.Unmarshal(body[field], found)
+	})
+	return found, err
+}
+
 // lookUpServer gets one server by its ID.
 func lookUpServer(ctx context.Context, id string, do Do) (*state.ServerRow, error) {
-	var body struct {
-		Server state.ServerRow `json:"server"`
-	}
-	err := do(ctx, client.Call{Service: client.Compute, Doing: "looking up server " + id, Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("servers", id), &body, nil)
-		return err
-	})
-	return &body.Server, err
+	call := client.Call{Service: client.Compute, Doing: "looking up server " + id, Version: client.VersionServers}
+	return LookUp[state.ServerRow](ctx, do, call, "server", "servers", id)
 }
 
 // tagServer writes metadata onto a server of a Machine.
@@ -163,28 +171,14 @@ func tagFloatingIP(ctx context.Context, s *client.Session, ip state.FloatingIP, 
 
 // lookUpPort gets one port by its ID.
 func lookUpPort(ctx context.Context, s *client.Session, id string) (*state.PortRow, error) {
-	var body struct {
-		Port state.PortRow `json:"port"`
-	}
-	err := lookUp(ctx, s, "ports", id, "port", &body)
-	return &body.Port, err
+	call := client.Call{Service: client.Network, Doing: "looking up port " + id}
+	return LookUp[state.PortRow](ctx, s.Do, call, "port", "ports", id)
 }
 
 // lookUpFloatingIP gets one floating IP by its ID.
 func lookUpFloatingIP(ctx context.Context, s *client.Session, id string) (*state.FloatingIPRow, error) {
-	var body struct {
-		FloatingIP state.FloatingIPRow `json:"floatingip"`
-	}
-	err := lookUp(ctx, s, "floatingips", id, "floating IP", &body)
-	return &body.FloatingIP, err
-}
-
-func lookUp(ctx context.Context, s *client.Session, path, id, what string, into any) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up %s %s", what, id)}
-	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL(path, id), into, nil)
-		return err
-	})
+	call := client.Call{Service: client.Network, Doing: "looking up floating IP " + id}
+	return LookUp[state.FloatingIPRow](ctx, s.Do, call, "floatingip", "floatingips", id)
 }
 
 // deleteResource deletes a server, port or floating IP. Messages contain the reason why.
@@ -234,22 +228,14 @@ func left(limit, used int) int {
 
 // readAbsolute reads Nova's or Cinder's limits.
 func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *state.Amounts) error {
-	var body struct {
-		Limits struct {
-			Absolute map[string]int `json:"absolute"`
-		} `json:"limits"`
-	}
-	err := s.Do(ctx, c, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("limits"), &body, nil)
-		return err
-	})
+	limits, err := LookUp[struct{ Absolute map[string]int }](ctx, s.Do, c, "limits", "limits")
 	for n, names := range map[int][2]string{
 		state.Instances: {"maxTotalInstances", "totalInstancesUsed"}, state.Cores: {"maxTotalCores", "totalCoresUsed"},
 		state.RAMMiB: {"maxTotalRAMSize", "totalRAMUsed"}, state.Volumes: {"maxTotalVolumes", "totalVolumesUsed"},
 		state.VolumeGiB: {"maxTotalVolumeGigabytes", "totalGigabytesUsed"},
 	} {
-		if limit, ok := body.Limits.Absolute[names[0]]; ok {
-			free[n] = left(limit, body.Limits.Absolute[names[1]])
+		if limit, ok := limits.Absolute[names[0]]; ok {
+			free[n] = left(limit, limits.Absolute[names[1]])
 		}
 	}
 	return err
@@ -262,20 +248,11 @@ func readDetails(ctx context.Context, s *client.Session, c client.Call, free *st
 		return err
 	}
 	type detail struct{ Limit, Used, Reserved int }
-	var body struct {
-		Quota struct {
-			Port       *detail `json:"port"`
-			FloatingIP *detail `json:"floatingip"`
-		} `json:"quota"`
-	}
-	err = s.Do(ctx, c, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("quotas", id.ProjectID, "details.json"), &body, nil)
-		return err
-	})
-	if d := body.Quota.Port; d != nil {
+	quota, err := LookUp[struct{ Port, FloatingIP *detail }](ctx, s.Do, c, "quota", "quotas", id.ProjectID, "details.json")
+	if d := quota.Port; d != nil {
 		free[state.Ports] = left(d.Limit, d.Used+d.Reserved)
 	}
-	if d := body.Quota.FloatingIP; d != nil {
+	if d := quota.FloatingIP; d != nil {
 		free[state.FloatingIPs] = left(d.Limit, d.Used+d.Reserved)
 	}
 	return err

@@ -232,10 +232,10 @@ type Untagged struct {
 	Machine, Was types.UID
 }
 
-// untagged returns up to limit servers to tag now, and reports whether there are more. It records that they are tagged now, so
+// Untagged returns up to limit servers to tag now, and reports whether there are more. It records that they are tagged now, so
 // that it does not return the same servers again before TagAgain has passed. A server that no Machine adopts is included only
 // if the Machine in its tags is registered.
-func (c *Servers) untagged(limit int, now time.Time) (found []Untagged, more bool) {
+func (c *Servers) Untagged(limit int, now time.Time) (found []Untagged, more bool) {
 	for id, k := range c.byID {
 		if len(found) == limit {
 			return found, true

@@ -185,12 +185,6 @@ func (p *Project) Adoptee(m *Machine) (ServerTags, bool) {
 	return k.Tags(), true
 }
 
-// Untagged returns up to limit servers of Machines that lack one of their two tags, and reports whether there are more. It records
-// that tagging these servers was attempted.
-func (p *Project) Untagged(limit int, now time.Time) ([]Untagged, bool) {
-	return p.Servers.untagged(limit, now)
-}
-
 // AdoptedPort is a port of a server that is being adopted, with its floating IP and with the new owner tags of both.
 type AdoptedPort struct {
 	Port Port

@@ -174,7 +174,7 @@ func TestPortsAndFloatingIPsOfAnAdoptedServerGetTheNewOwnerTag(t *testing.T) {
 	if !ok || !p.Servers.Adopt("s1", tags.Machine, "u1") {
 		t.Fatalf("the server cannot be adopted: %+v", tags)
 	}
-	due, more := p.Untagged(9, noon)
+	due, more := p.Servers.Untagged(9, noon)
 	if len(due) != 1 || more || due[0] != (Untagged{ID: "s1", Machine: "u1", Was: "old"}) {
 		t.Fatalf("got %v, want the adopted server", due)
 	}
@@ -190,7 +190,7 @@ func TestPortsAndFloatingIPsOfAnAdoptedServerGetTheNewOwnerTag(t *testing.T) {
 	if ip, _ := p.Addresses.FloatingIP("u1"); ip.ID != "ip" || !slices.Equal(p.Addresses.portIDs("old"), []string{"b"}) {
 		t.Errorf("the Machine has floating IP %q; the former one has ports %v, want b", ip.ID, p.Addresses.portIDs("old"))
 	}
-	if again, _ := p.Untagged(9, noon.Add(time.Minute)); len(again) > 0 {
+	if again, _ := p.Servers.Untagged(9, noon.Add(time.Minute)); len(again) > 0 {
 		t.Errorf("the server is tagged again at once: %v", again)
 	}
 }
