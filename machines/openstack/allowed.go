@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack/inventory"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
@@ -41,7 +40,7 @@ func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
 // flag that allows the endpoint, once for each flag. m is nil for a template.
 func (r *refusedEndpoints) refuse(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) error {
 	refusal := with.Refuse()
-	if refusal.Flag == "" || m == nil || inventory.ServerIDOf(m) == "" {
+	if refusal.Flag == "" || m == nil || serverIDOf(m) == "" {
 		return refusal.Err
 	}
 	if all, isNew := r.add(refusal.Flag); isNew {

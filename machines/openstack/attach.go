@@ -9,6 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // follow records that the connection is used, and queues it for attach unless it is attached or queued. Once it is attached,
@@ -52,7 +53,7 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 	following, stop := context.WithCancel(ctx)
 	p, isNew := c.connections.attach(conn, key, func() followed {
 		return followed{stop: stop, Project: inventory.New(inventory.Options{
-			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: inventory.Site{Project: id.ProjectID, Region: id.Region},
+			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: state.Site{Project: id.ProjectID, Region: id.Region},
 			ClusterID: c.options.ClusterID,
 			Machines:  c.machines, Reader: c.options.Reader,
 			Changed: c.changed, Other: c.connections.other,

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
@@ -124,13 +125,13 @@ func New(o Options) (*Cloud, error) {
 		specs: spec.NewReader(spec.Options{
 			Objects: o.Reader, Configured: o.Configured, IdentityOverride: o.IdentityOverride, AllowedNamespaces: o.AllowedNamespaces,
 			OwnNamespace: o.OwnNamespace, ServiceAccount: o.ServiceAccount, SharedServerGroup: o.SharedServerGroup,
-			ReservedTags: []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
+			ReservedTags: []string{state.MetadataMachineUID, state.MetadataClusterID},
 		}),
 		connections: newConnections(o.Clock),
 	}
 	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
-		if err := o.Registry.Register(projectCollector{c.connections.projects}); err != nil {
+		if err := o.Registry.Register(projectCollector{c.connections.projects, o.Clock}); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
 	}
@@ -215,7 +216,7 @@ func (c *Cloud) notify(affected func(interest) bool) {
 }
 
 // changed queues the Machines that a change in their project concerns. sendAll then sends them to the channel changes.
-func (c *Cloud) changed(_ context.Context, p *inventory.Project, change inventory.Change) {
+func (c *Cloud) changed(_ context.Context, p *inventory.Project, change state.Change) {
 	if change.All {
 		c.notify(func(i interest) bool { return i.connection.attached() == p })
 		return

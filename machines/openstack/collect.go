@@ -9,6 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -66,7 +67,7 @@ func (c *Cloud) mayHave(ctx context.Context, place string) (projects []*inventor
 	if !recorded {
 		return c.connections.projects(), c.unlisted(ctx)
 	}
-	at := inventory.Site{Project: project, Region: region}
+	at := state.Site{Project: project, Region: region}
 	if conn := c.connectionTo(at); conn != nil {
 		return []*inventory.Project{conn.attached()}, ""
 	}

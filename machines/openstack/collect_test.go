@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
@@ -85,11 +85,11 @@ func TestListOfResourcesWithOwnerTags(t *testing.T) {
 		p := b.plan(newMachine(t, "x", seedFields()))
 		foreign := []string{
 			b.server("without-marks", nil, p),
-			b.server("of-machine-controller", map[string]string{inventory.MetadataMachineUID: "uid-gone"}, p),
-			b.server("of-another-cluster", map[string]string{inventory.MetadataMachineUID: "uid-gone", inventory.MetadataClusterID: "another"}, p),
-			b.server("without-a-machine", map[string]string{inventory.MetadataClusterID: testCluster}, p),
+			b.server("of-machine-controller", map[string]string{state.MetadataMachineUID: "uid-gone"}, p),
+			b.server("of-another-cluster", map[string]string{state.MetadataMachineUID: "uid-gone", state.MetadataClusterID: "another"}, p),
+			b.server("without-a-machine", map[string]string{state.MetadataClusterID: testCluster}, p),
 		}
-		b.pass(inventory.OwnedPeriod + time.Minute)
+		b.pass(state.AddressPeriod + time.Minute)
 		for _, r := range b.tagged() {
 			if slices.Contains(foreign, r.ID) || r.Machine != "uid-gone" {
 				t.Errorf("it has %+v", r)
@@ -131,9 +131,9 @@ func TestCollectDeletesOnlyOrphans(t *testing.T) {
 		}
 	})
 	t.Run("keeps a server whose owner tag was changed after drover listed the server (MCM-85)", func(t *testing.T) {
-		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{state.MetadataClusterID: "another"}}, nil)
 		refused(t, server, "does not name")
-		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{state.MetadataClusterID: testCluster}}, nil)
 	})
 	t.Run("deletes an orphaned server, and then its port and floating IP, with one call each (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
@@ -185,14 +185,14 @@ func TestIsServerGone(t *testing.T) {
 	})
 	t.Run("returns false for a server that a list lacks and a GET finds (MCM-86)", func(t *testing.T) {
 		b.sim.LoseCell("cell1")
-		b.pass(inventory.FullPeriod + 2*time.Minute)
+		b.pass(state.FullPeriod + 2*time.Minute)
 		b.sim.RestoreCells()
 		if is, err := gone(s.ProviderID, ""); is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 	})
 	t.Run("returns true, after one GET, for a server that does not exist (MCM-86)", func(t *testing.T) {
-		b.pass(2 * inventory.FullPeriod)
+		b.pass(2 * state.FullPeriod)
 		b.sim.ForgetCalls()
 		if is, err := gone(provider.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String(), ""); !is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)

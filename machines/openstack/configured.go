@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/periodic"
 )
@@ -94,7 +95,7 @@ func (c *Cloud) staysInProject(ctx context.Context, now client.Credentials) erro
 	if err != nil {
 		return err
 	}
-	was, is := inventory.Site{Project: scope.ProjectID, Region: scope.Region}, inventory.Site{Project: other.ProjectID, Region: other.Region}
+	was, is := state.Site{Project: scope.ProjectID, Region: scope.Region}, state.Site{Project: other.ProjectID, Region: other.Region}
 	if is != was {
 		return fmt.Errorf("the new credentials are for %s, and the previous ones are for %s: restart drover to use another project or region", is, was)
 	}
@@ -131,5 +132,5 @@ func (c *Cloud) isConfigured(ctx context.Context, p *inventory.Project) bool {
 		return false
 	}
 	scope, refused := conn.session.Known()
-	return scope != nil && refused == nil && p.Site() == (inventory.Site{Project: scope.ProjectID, Region: scope.Region})
+	return scope != nil && refused == nil && p.Site() == (state.Site{Project: scope.ProjectID, Region: scope.Region})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // connection is a session of one set of credentials, with its catalog and its project.
@@ -35,7 +36,7 @@ func (c *connection) attached() *inventory.Project {
 }
 
 // in reports whether the connection is attached to that project.
-func (c *connection) in(at inventory.Site) bool {
+func (c *connection) in(at state.Site) bool {
 	p := c.attached()
 	return p != nil && p.Site() == at
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // connections holds the connections of a Cloud, one for each set of credentials, and their projects.
@@ -105,7 +106,7 @@ func (c *connections) byKey() map[string]*inventory.Project {
 // toProject returns the most recently used connection to a project and region; nil when there is none. It ignores connections whose
 // credentials are refused. Any Keystone can claim to have a project with this ID. If several Keystones do, toProject returns only a
 // connection to that of the configured cloud, whose URL is own.
-func (c *connections) toProject(at inventory.Site, own string) *connection {
+func (c *connections) toProject(at state.Site, own string) *connection {
 	// Read the connections before the projects. A project is stored before a connection is attached to it, so the loop below counts
 	// the Keystone of each of these connections.
 	all := c.all()
@@ -123,8 +124,11 @@ func (c *connections) toProject(at inventory.Site, own string) *connection {
 // ofMachine returns a connection to a project that has a resource with the Machine's owner tag: the server serverID or, when
 // serverID is empty, any server, port, floating IP or unresolved create. It returns nil when there is none.
 func (c *connections) ofMachine(machine types.UID, serverID string) *connection {
-	return c.touch(lastUsed(c.all(), func(p *inventory.Project) bool {
-		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
+	return c.touch(lastUsed(c.all(), func(p *inventory.Project) (has bool) {
+		p.With(func(s *state.Project) {
+			has = s.Servers.Has(machine, serverID) || serverID == "" && s.HasAddresses(machine)
+		})
+		return has
 	}))
 }
 

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -43,18 +45,21 @@ func (i *instance) ensurePorts(ctx context.Context) error {
 
 func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *catalog.Plan, n int) error {
 	m := i.subject.port(n)
-	have, known := p.PortsOf(i.subject.uid)[n]
-	if known && have.Doubtful || !known && p.HasAttempt(m) {
+	own := p.ResourcesOf(i.subject.uid)
+	have, known := own.Ports[n]
+	if known && have.Doubtful || !known && slices.Contains(own.InDoubt, m) {
 		found, err := i.findPort(ctx, p, m)
 		if err != nil {
 			return err
 		}
-		if !found {
-			p.ForgetPort(i.subject.uid, n, have.ID)
-		}
-		have, known = p.PortsOf(i.subject.uid)[n]
-		// When Nova fails to clean up, a port stays on a server that is gone, and Nova refuses every other server on it.
-		have.NamedByCreate = have.NamedByCreate || p.IsGone(have.ServerID)
+		p.With(func(s *state.Project) {
+			if !found {
+				s.Addresses.ForgetPort(i.subject.uid, n, have.ID)
+			}
+			have, known = s.Addresses.Ports(i.subject.uid)[n]
+			// When Nova fails to clean up, a port stays on a server that is gone, and Nova refuses every other server on it.
+			have.NamedByCreate = have.NamedByCreate || s.IsGone(have.ServerID)
+		})
 	}
 	switch {
 	case known && (!have.NamedByCreate || i.facts(p).Server != nil):
@@ -64,21 +69,21 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 			return err
 		}
 	}
-	if err := p.CloseCreate(m); err != nil {
+	var err error
+	p.With(func(s *state.Project) { err = s.CloseCreate(m, i.now()) })
+	if err != nil {
 		return err
 	}
-	var made inventory.PortRow
+	var made state.PortRow
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
 	})
 	if err != nil {
-		i.noteRefusal(p, m, err)
-		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
+		i.noteRefusal(p, m, err, i.missingQuota(p.ResourcesOf(i.subject.uid), plan))
 		return err
 	}
-	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.Ports: 1})
-	p.AddPort(m, &made)
+	p.With(func(s *state.Project) { s.AddPort(m, &made, i.now()) })
 	return nil
 }
 
@@ -94,15 +99,16 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	if _, ok := p.FloatingIPOf(i.subject.uid); ok {
+	own := p.ResourcesOf(i.subject.uid)
+	port, ok := own.Ports[0]
+	switch {
+	case own.FloatingIP != nil:
 		return i.moveIP(ctx, p)
-	}
-	port, ok := p.PortsOf(i.subject.uid)[0]
-	if !ok {
+	case !ok:
 		return i.errNoPort()
 	}
 	m := i.subject.floatingIP()
-	if p.HasAttempt(m) {
+	if slices.Contains(own.InDoubt, m) {
 		found, err := i.findIP(ctx, p, m)
 		if err != nil {
 			return err
@@ -111,10 +117,11 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 			return i.moveIP(ctx, p)
 		}
 	}
-	if err := p.CloseCreate(m); err != nil {
+	p.With(func(s *state.Project) { err = s.CloseCreate(m, i.now()) })
+	if err != nil {
 		return err
 	}
-	var made inventory.FloatingIPRow
+	var made state.FloatingIPRow
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
@@ -124,12 +131,13 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		if fault.Is(err, fault.Conflict) && i.arrivedLate(ctx, p, m) {
 			return nil
 		}
-		i.noteFailure(p, m, err)
-		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
+		i.noteFailure(p, m, err, i.missingQuota(p.ResourcesOf(i.subject.uid), plan))
 		return err
 	}
-	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.FloatingIPs: 1})
-	p.AddFloatingIP(m, made.Owned())
+	p.With(func(s *state.Project) {
+		s.Quotas.Use(i.subject.uid, state.Amounts{state.FloatingIPs: 1})
+		s.SetFloatingIP(m, made.Owned(), i.now())
+	})
 	return nil
 }
 
@@ -152,16 +160,16 @@ func poolError(err error) error {
 
 // arrivedLate looks for the Machine's floating IP by its owner tag, and reports whether it exists: the create of a previous
 // leader may have succeeded after the floating IPs were listed.
-func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) bool {
+func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m state.Tag) bool {
 	found, err := i.findIP(ctx, p, m)
 	return err == nil && found
 }
 
-// noteRefusal records a failed create, which may have succeeded in the cloud. When the cloud does not have what the template names, the
-// catalog's cache is out of date: the resource may have been replaced under its name, as images are. The Machine's next create looks the
-// name up again.
-func (i *instance) noteRefusal(p *inventory.Project, m inventory.OwnerTag, err error) {
-	p.Attempted(m, err)
+// noteRefusal records a failed create that needed the quota want, and which may have succeeded in the cloud. When the cloud does not have
+// what the template names, the catalog's cache is out of date: the resource may have been replaced under its name, as images are. The
+// Machine's next create looks the name up again.
+func (i *instance) noteRefusal(p *inventory.Project, m state.Tag, err error, want state.Amounts) {
+	p.CreateFailed(m, err, want)
 	if code := fault.Of(err).Code; fault.Unmatched(code) {
 		i.connection.catalog.Forget(code)
 		i.plan = nil
@@ -170,11 +178,11 @@ func (i *instance) noteRefusal(p *inventory.Project, m inventory.OwnerTag, err e
 
 // noteFailure records a failed create that uses the Machine's ports. When the cloud refused the create, a port may be gone: drover looks
 // the ports up before it uses them again.
-func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
-	i.noteRefusal(p, m, err)
+func (i *instance) noteFailure(p *inventory.Project, m state.Tag, err error, want state.Amounts) {
+	i.noteRefusal(p, m, err, want)
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
-		p.DoubtPorts(i.subject.uid)
+		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.subject.uid) })
 	}
 }
 
@@ -204,15 +212,13 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err != nil {
 		return nil, err
 	}
-	want := i.missingQuota(p, plan)
+	want := i.missingQuota(p.ResourcesOf(i.subject.uid), plan)
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
-		i.noteFailure(p, i.subject.serverTag(), err)
-		p.QuotaRefused(i.subject.uid, err, want)
+		i.noteFailure(p, i.subject.serverTag(), err, want)
 		return nil, err
 	}
-	p.UseQuota(i.subject.uid, want)
-	p.AddServer(i.machine.UID, made, i.subject.server)
+	p.AddServer(i.machine.UID, made, i.subject.server, want)
 	if s := i.facts(p).Server; s != nil {
 		s.Record.(*provider.Record).EndedVolumes = ended
 		return s, nil
@@ -223,7 +229,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 // portIDs returns the IDs of the ports in the order of their networks. It returns Conflict when a port must be created or replaced
 // first.
 func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, error) {
-	known := p.PortsOf(i.subject.uid)
+	known := p.ResourcesOf(i.subject.uid).Ports
 	var ids []string
 	for n := range plan.Ports {
 		port, ok := known[n]
@@ -249,16 +255,15 @@ func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs
 	return id, err
 }
 
-// missingQuota returns the quota that the Machine's missing resources need.
-func (i *instance) missingQuota(p *inventory.Project, plan *catalog.Plan) inventory.Amounts {
-	want := inventory.Amounts{inventory.Instances: 1, inventory.Cores: plan.Flavor.VCPUs, inventory.RAMMiB: plan.Flavor.RAM}
-	ports, hasIP := p.Owned(i.machine.UID)
-	want[inventory.Ports] = max(0, len(plan.Ports)-ports)
-	if !hasIP && i.spec.FloatingIPPool != "" && i.machine.FloatingIPID == "" {
-		want[inventory.FloatingIPs] = 1
+// missingQuota returns the quota that the Machine needs besides the resources that it has.
+func (i *instance) missingQuota(own state.Resources, plan *catalog.Plan) state.Amounts {
+	want := state.Amounts{state.Instances: 1, state.Cores: plan.Flavor.VCPUs, state.RAMMiB: plan.Flavor.RAM}
+	want[state.Ports] = max(0, len(plan.Ports)-len(own.Ports))
+	if own.FloatingIP == nil && i.spec.FloatingIPPool != "" && i.machine.FloatingIPID == "" {
+		want[state.FloatingIPs] = 1
 	}
 	if i.spec.RootDiskSizeGB > 0 {
-		want[inventory.Volumes], want[inventory.VolumeGiB] = 1, i.spec.RootDiskSizeGB
+		want[state.Volumes], want[state.VolumeGiB] = 1, i.spec.RootDiskSizeGB
 	}
 	return want
 }

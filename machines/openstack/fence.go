@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // A port does not prevent a second server: while the port is unbound, Nova accepts every create that names it. When one of those
@@ -22,13 +23,14 @@ import (
 //
 // The old port is deleted before the new one is created, so that at most one port has the owner tag at any time. After a crash, the
 // next leader finds the old port, no port, or a new port that it did not create itself, and starts again from there.
-func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
+func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
 	found, err := i.lookUpPort(ctx, n, port)
 	if err != nil {
 		return err
 	}
 	if found != nil {
-		if err := p.FoundUnbound(i.subject.port(n), found); err != nil {
+		p.With(func(s *state.Project) { err = s.FoundUnbound(i.subject.port(n), found, i.now()) })
+		if err != nil {
 			return err
 		}
 		if err := i.askToDeletePort(ctx, n, port); err != nil {
@@ -38,14 +40,14 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	if err := i.findIPOf(ctx, p, n); err != nil {
 		return err
 	}
-	p.ForgetPort(i.subject.uid, n, port.ID)
+	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.subject.uid, n, port.ID) })
 	return nil
 }
 
 // findIPOf looks for a floating IP that a previous leader created on the port that is now deleted, and that no list has shown yet.
 // Otherwise drover would create a second floating IP for the new port.
 func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {
-	if _, known := p.FloatingIPOf(i.subject.uid); known || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
+	if p.ResourcesOf(i.subject.uid).FloatingIP != nil || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
 	}
 	_, err := i.findIP(ctx, p, i.subject.floatingIP())
@@ -55,11 +57,12 @@ func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) er
 // moveIP attaches the Machine's floating IP to the Machine's first port, when the floating IP is on another port or on none. This
 // happens after the port was replaced: the new port has a new ID, and Neutron disassociates an address when its port is deleted.
 func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
-	ip, _ := p.FloatingIPOf(i.subject.uid)
-	port, ok := p.PortsOf(i.subject.uid)[0]
-	if !ok {
+	own := p.ResourcesOf(i.subject.uid)
+	port, ok := own.Ports[0]
+	if !ok || own.FloatingIP == nil {
 		return i.errNoPort()
 	}
+	ip := *own.FloatingIP
 	if ip.PortID == port.ID {
 		return nil
 	}
@@ -70,16 +73,16 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	})
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
 		// The port or the floating IP may be gone.
-		p.DoubtPorts(i.subject.uid)
+		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.subject.uid) })
 		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
-			p.ForgetFloatingIP(i.subject.uid)
+			p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.subject.uid) })
 		}
 	}
 	if err != nil {
 		return err
 	}
 	ip.PortID = port.ID
-	p.AddFloatingIP(m, ip)
+	p.With(func(s *state.Project) { s.SetFloatingIP(m, ip, i.now()) })
 	return nil
 }
 

@@ -6,11 +6,10 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2"
-
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // listTagged lists ports or floating IPs for the Machine, with a query for one of its owner tags.
@@ -21,43 +20,43 @@ func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T,
 }
 
 // findPort looks for a port by its exact owner tag.
-func (i *instance) findPort(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
-	rows, err := listTagged[inventory.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
+func (i *instance) findPort(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
+	rows, err := listTagged[state.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r inventory.PortRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r state.PortRow) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
-	p.FoundPort(m, &rows[at])
+	p.With(func(s *state.Project) { s.SetPort(m, rows[at].Owned(), i.now()) })
 	return true, nil
 }
 
 // findIP looks for a floating IP by its exact owner tag.
-func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
-	rows, err := listTagged[inventory.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
+func (i *instance) findIP(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
+	rows, err := listTagged[state.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r inventory.FloatingIPRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r state.FloatingIPRow) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
-	p.AddFloatingIP(m, rows[at].Owned())
+	p.With(func(s *state.Project) { s.SetFloatingIP(m, rows[at].Owned(), i.now()) })
 	return true, nil
 }
 
 // findAttempts looks for the resources of creates in doubt. If a resource has not appeared after some time, the create
 // counts as failed.
 func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
-	for _, m := range p.OpenAttempts(i.subject.uid) {
+	for _, m := range p.ResourcesOf(i.subject.uid).InDoubt {
 		var found bool
 		var err error
 		switch m.Kind {
-		case inventory.PortKind:
+		case state.PortKind:
 			found, err = i.findPort(ctx, p, m)
-		case inventory.FloatingIPKind:
+		case state.FloatingIPKind:
 			found, err = i.findIP(ctx, p, m)
 		}
 		if err != nil {
@@ -66,40 +65,28 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 		if !found {
 			// CloseCreate ends the doubt about the create when enough time has passed, and its result is not needed here:
 			// Release checks which creates remain in doubt.
-			_ = p.CloseCreate(m)
+			p.With(func(s *state.Project) { _ = s.CloseCreate(m, i.now()) })
 		}
 	}
 	return nil
 }
 
 // lookUpPort returns the current port from Neutron; nil when it is gone.
-func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (*inventory.PortRow, error) {
-	var body struct {
-		Port inventory.PortRow `json:"port"`
-	}
+func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*state.PortRow, error) {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("ports", port.ID), &body, nil)
-		return err
-	})
+	found, err := inventory.LookUp[state.PortRow](ctx, i.do, call, "port", "ports", port.ID)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
-	return &body.Port, err
+	return found, err
 }
 
 // namedIP returns the floating IP that the Machine's annotation names, from Neutron; nil when it does not exist.
-func (i *instance) namedIP(ctx context.Context) (*inventory.FloatingIPRow, error) {
-	var body struct {
-		FloatingIP inventory.FloatingIPRow `json:"floatingip"`
-	}
+func (i *instance) namedIP(ctx context.Context) (*state.FloatingIPRow, error) {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("floatingips", i.machine.FloatingIPID), &body, nil)
-		return err
-	})
+	found, err := inventory.LookUp[state.FloatingIPRow](ctx, i.do, call, "floatingip", "floatingips", i.machine.FloatingIPID)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
-	return &body.FloatingIP, err
+	return found, err
 }

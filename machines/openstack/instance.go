@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
@@ -30,7 +32,7 @@ type instance struct {
 	// key is the namespace and name of the Machine.
 	key types.NamespacedName
 	// machine holds the fields of the Machine that the inventory needs.
-	machine inventory.Machine
+	machine state.Machine
 	// badProviderID is set when spec.providerID is not the provider ID of a server.
 	badProviderID *fault.Error
 	config        *v1alpha1.ProviderConfig
@@ -43,7 +45,7 @@ type instance struct {
 	// warnings are the result of cloud.Instance.Warnings.
 	warnings []string
 	// recorded is the record in the Machine's status. trusted is true while the admission policies protect this record.
-	recorded inventory.Record
+	recorded provider.Record
 	trusted  bool
 	// access holds the credentials of the Machine's spec; it is the zero value while the instance uses the credentials of another
 	// Machine.
@@ -132,10 +134,10 @@ func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, s *spec.Sou
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
-	i.recorded = inventory.RecordOf(m)
-	i.machine = inventory.Machine{
-		UID: m.UID, ServerName: m.ServerName(), ServerID: inventory.ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
-		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
+	i.recorded = provider.RecordOf(m)
+	i.machine = state.Machine{
+		UID: m.UID, ServerName: m.ServerName(), ServerID: serverIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
+		Recorded: state.Site{Project: i.recorded.ProjectID, Region: i.recorded.Region}, Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
 		Replaced: metav1.GetControllerOfNoCopy(m) != nil && !v1alpha1.Paused(m.Annotations),
 		Ready:    m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue,
 	}
@@ -191,6 +193,14 @@ func (i *instance) explain(err error) error {
 	return i.access.WithOrigin(err)
 }
 
+// now returns the time on drover's clock.
+func (i *instance) now() time.Time { return i.cloud.options.Clock.Now() }
+
+// serverIDOf returns the ID of the server in spec.providerID; empty when there is none.
+func serverIDOf(m *v1alpha1.Machine) string {
+	return provider.ServerIDOf(ptr.Deref(m.Spec.ProviderID, ""))
+}
+
 // allowed returns an error when the spec asks for another project than that of the configured cloud's user.
 func (i *instance) allowed() error {
 	scope, _ := i.connection.session.Known()
@@ -213,7 +223,7 @@ func (i *instance) Warnings() []string {
 		return i.warnings
 	}
 	all := slices.Clone(i.warnings)
-	for _, port := range p.PortsOf(i.subject.uid) {
+	for _, port := range p.ResourcesOf(i.subject.uid).Ports {
 		if port.Open {
 			all = append(all, fmt.Sprintf("securityGroups: have no effect in network %s, because port security is off there", port.NetworkID))
 		}
@@ -236,10 +246,16 @@ func (i *instance) project() (*inventory.Project, error) {
 	if err := i.allowed(); err != nil {
 		return nil, err
 	}
-	if listed, failure := p.Listed(); !listed {
+	var listed, has bool
+	var failure error
+	p.With(func(s *state.Project) {
+		listed, failure = s.Listed()
+		has = s.Servers.Has(i.machine.UID, i.machine.ServerID)
+	})
+	if !listed {
 		return nil, failure
 	}
-	if i.unreadable != nil && p.Site() != i.machine.Recorded && !p.HasServer(i.machine.UID, i.machine.ServerID) {
+	if i.unreadable != nil && p.Site() != i.machine.Recorded && !has {
 		return nil, i.unreadable
 	}
 	return p, nil
@@ -249,9 +265,7 @@ func (i *instance) project() (*inventory.Project, error) {
 func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
-		e := fault.New(fault.Transient, fault.CodeUnsettled, "the servers of the project have not been listed yet")
-		e.RetryAfter = inventory.FastPeriod
-		return nil, e
+		return nil, state.Unsettled("the servers of the project have not been listed yet")
 	}
 	return p, err
 }
@@ -280,7 +294,9 @@ func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, plan 
 			return nil, nil, nil, i.explain(err)
 		}
 	}
-	end, err = p.BeginMaking(i.machine.UID, i.missingQuota(p, i.plan))
+	uid := i.machine.UID
+	p.With(func(s *state.Project) { err = s.BeginMaking(uid, i.missingQuota(s.ResourcesOf(uid), i.plan), i.now()) })
+	end = func() { p.With(func(s *state.Project) { s.EndMaking(uid) }) }
 	return p, i.plan, end, err
 }
 

@@ -1,9 +1,13 @@
 package openstack
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Descriptions of the gauges that are computed from the projects at each scrape.
@@ -22,7 +26,10 @@ func projectDesc(name, help string) *prometheus.Desc {
 }
 
 // projectCollector collects the metrics of the projects at each scrape.
-type projectCollector struct{ projects func() []*inventory.Project }
+type projectCollector struct {
+	projects func() []*inventory.Project
+	clock    clock.PassiveClock
+}
 
 // Describe sends the descriptions of the metrics.
 func (c projectCollector) Describe(out chan<- *prometheus.Desc) {
@@ -34,7 +41,7 @@ func (c projectCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect sends the metrics of all projects.
 func (c projectCollector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range c.projects() {
-		collect(p, out)
+		collect(p, c.clock.Now(), out)
 	}
 }
 
@@ -43,9 +50,11 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 }
 
 // collect sends the metrics of one project.
-func collect(p *inventory.Project, out chan<- prometheus.Metric) {
-	now, at := p.Statistics(), p.Site()
-	labels := []string{p.Endpoint(), at.Project, at.Region}
+func collect(p *inventory.Project, at time.Time, out chan<- prometheus.Metric) {
+	var now state.Statistics
+	p.With(func(s *state.Project) { now = s.Statistics(at) })
+	site := p.Site()
+	labels := []string{p.Endpoint(), site.Project, site.Region}
 	if now.Listed {
 		out <- gauge(ageDesc, now.Age.Seconds(), labels...)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 func TestMetricsCountTheServersOfAProjectAndShowTheLimitsForCallsToTheCloud(t *testing.T) {
@@ -26,7 +27,7 @@ func TestMetricsCountTheServersOfAProjectAndShowTheLimitsForCallsToTheCloud(t *t
 		}
 	}
 	for name, fits := range map[string]func(float64) bool{
-		"drover_openstack_inventory_age_seconds": func(v float64) bool { return v <= inventory.FastPeriod.Seconds()+1 },
+		"drover_openstack_inventory_age_seconds": func(v float64) bool { return v <= state.FastPeriod.Seconds()+1 },
 		"drover_openstack_servers":               func(v float64) bool { return v == 1 },
 		"drover_openstack_concurrency_limit":     func(v float64) bool { return v >= 5 },
 		"drover_openstack_held_servers":          func(v float64) bool { return v == 0 },
@@ -50,7 +51,7 @@ func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 	for _, endpoint := range []string{b.sim.AuthURL(), other.sim.AuthURL()} {
 		b.cloud.connections.attach(&connection{}, endpoint, func() followed {
 			return followed{Project: inventory.New(inventory.Options{
-				Clock: b.clock, Endpoint: endpoint, Site: inventory.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
+				Clock: b.clock, Endpoint: endpoint, Site: state.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
 			})}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Observe returns the Machine's facts from memory, after at most one GET by ID. It makes this call when the lists do not show a
@@ -18,7 +19,10 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	if err := p.Adopt(ctx, &i.machine); err != nil {
 		return cloud.Facts{}, err
 	}
-	if id, required := p.InDoubt(&i.machine); id != "" {
+	var id string
+	var required bool
+	p.With(func(s *state.Project) { id, required = s.InDoubt(&i.machine) })
+	if id != "" {
 		if err := p.Prove(ctx, i.do, &i.machine, id); err != nil && required {
 			return cloud.Facts{}, err
 		}
@@ -31,8 +35,8 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 }
 
 // facts returns, from memory, what is known of the Machine's resources.
-func (i *instance) facts(p *inventory.Project) cloud.Facts {
-	f := p.Facts(&i.machine)
+func (i *instance) facts(p *inventory.Project) (f cloud.Facts) {
+	p.With(func(s *state.Project) { f = s.Facts(&i.machine) })
 	f.Leftovers = f.Leftovers || len(i.recorded.VolumeIDs) > 0
 	if f.Server != nil {
 		f.Server.ProviderID = i.providerID(f.Server.ID)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -44,7 +44,7 @@ func TestStartServer(t *testing.T) {
 		began := b.clock.Now()
 		b.becomes(i, cloud.ServerStarting)
 		b.becomes(i, cloud.ServerActive)
-		if took := b.clock.Since(began); took > 5*time.Second+3*inventory.FastPeriod || b.calls(actions) != 1 || b.calls("GET /servers/{id}") != 0 {
+		if took := b.clock.Since(began); took > 5*time.Second+3*state.FastPeriod || b.calls(actions) != 1 || b.calls("GET /servers/{id}") != 0 {
 			t.Errorf("it took %v, %d actions, %d GETs", took, b.calls(actions), b.calls("GET /servers/{id}"))
 		}
 	})

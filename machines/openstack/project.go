@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
@@ -36,7 +36,7 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		switch {
 		case refused == nil && i.connection.in(i.machine.Recorded):
 			return nil
-		case refused != nil && fault.Of(refused).Code == fault.CodeUnauthorized && i.machine.ServerID == "" && i.machine.Recorded == (inventory.Site{}):
+		case refused != nil && fault.Of(refused).Code == fault.CodeUnauthorized && i.machine.ServerID == "" && i.machine.Recorded == (state.Site{}):
 			// Nothing is made before the project is recorded, and without credentials there was no project to record.
 			cause = i.access.WithOrigin(refused)
 		}
@@ -44,7 +44,7 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 	// The credentials of the configured cloud may be the only ones for the project, although no other Machine uses them.
 	i.cloud.followConfigured(ctx)
 	conn := i.cloud.connections.ofMachine(i.subject.uid, i.machine.ServerID)
-	if i.machine.Recorded != (inventory.Site{}) {
+	if i.machine.Recorded != (state.Site{}) {
 		conn = i.cloud.connectionTo(i.machine.Recorded)
 	}
 	switch {
@@ -53,7 +53,7 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		return nil
 	case cause == nil:
 		return nil
-	case i.machine.Recorded != inventory.Site{}:
+	case i.machine.Recorded != state.Site{}:
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"resources of this Machine may exist in %s, and drover has no credentials for that project (%s); restore what the spec refers to, or set the annotation %s: \"true\" to delete the Machine and leave them behind",
 			i.machine.Recorded, fault.Of(cause).Message, v1alpha1.AnnotationForceDelete)
@@ -61,8 +61,8 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		return cause
 	}
 	if missing := i.cloud.unlisted(ctx); missing != "" {
-		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether resources of this Machine exist: %s", missing)
-		e.RetryAfter, e.Err = inventory.FastPeriod, cause
+		e := state.Unsettled("it is not known yet whether resources of this Machine exist: %s", missing)
+		e.Err = cause
 		return e
 	}
 	settled := *fault.Of(cause)
@@ -74,17 +74,21 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 // has no resource of the Machine.
 func (i *instance) moveProject() {
 	at := i.machine.Recorded
-	if i.machine.Leaving || i.machine.ServerID != "" || len(i.recorded.VolumeIDs) > 0 || at == (inventory.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
+	if i.machine.Leaving || i.machine.ServerID != "" || len(i.recorded.VolumeIDs) > 0 || at == (state.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
 		return
 	}
-	if other := i.cloud.connectionTo(at); other != nil && other.attached().HasNothingOf(i.subject.uid) {
-		i.machine.Recorded = inventory.Site{}
+	if other := i.cloud.connectionTo(at); other != nil {
+		other.attached().With(func(s *state.Project) {
+			if s.HasNothingOf(i.subject.uid) {
+				i.machine.Recorded = state.Site{}
+			}
+		})
 	}
 }
 
 // connectionTo returns the most recently used connection to a project, of the connections whose credentials are not refused; nil
 // when there is none.
-func (c *Cloud) connectionTo(at inventory.Site) *connection {
+func (c *Cloud) connectionTo(at state.Site) *connection {
 	return c.connections.toProject(at, client.NormalEndpoint(c.specs.Configured().IdentityEndpoint))
 }
 
@@ -107,7 +111,9 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 		if p == nil {
 			continue
 		}
-		if listed, _ := p.Listed(); !listed {
+		var listed bool
+		p.With(func(s *state.Project) { listed, _ = s.Listed() })
+		if !listed {
 			return fmt.Sprintf("the servers of %s have not been listed yet", p.Site())
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // interest records a Machine for which Cloud.Instance was called.
@@ -21,7 +21,7 @@ type interest struct {
 	group      string
 	connection *connection
 	// machine holds the fields of the Machine that the inventory needs.
-	machine inventory.Machine
+	machine state.Machine
 	// asked is when Cloud.Instance was last called for the Machine.
 	asked time.Time
 }
@@ -74,14 +74,14 @@ func (r *registry) get(uid types.UID) (interest, bool) {
 }
 
 // Get returns the Machine with that UID, and reports whether it is registered.
-func (r *registry) Get(uid types.UID) (inventory.Machine, bool) {
+func (r *registry) Get(uid types.UID) (state.Machine, bool) {
 	i, ok := r.get(uid)
 	return i.machine, ok
 }
 
 // All returns all registered Machines, in no order. The registry is locked while the caller iterates.
-func (r *registry) All() iter.Seq[inventory.Machine] {
-	return func(yield func(inventory.Machine) bool) {
+func (r *registry) All() iter.Seq[state.Machine] {
+	return func(yield func(state.Machine) bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, i := range r.machines {
@@ -113,12 +113,12 @@ type uses struct {
 	connections map[*connection]bool
 	groups      map[string]bool
 	// recorded are the projects and regions in the status of any registered Machine.
-	recorded map[inventory.Site]bool
+	recorded map[state.Site]bool
 }
 
 // uses returns what the registered Machines use.
 func (r *registry) uses() uses {
-	u := uses{connections: map[*connection]bool{}, groups: map[string]bool{}, recorded: map[inventory.Site]bool{}}
+	u := uses{connections: map[*connection]bool{}, groups: map[string]bool{}, recorded: map[state.Site]bool{}}
 	r.each(func(i interest) {
 		u.connections[i.connection], u.groups[i.group], u.recorded[i.machine.Recorded] = true, true, true
 	})
@@ -139,7 +139,7 @@ func (r *registry) prune(ctx context.Context, reader ctrlclient.Reader, now time
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, i := range r.machines {
-		if !there[uid] && now.Sub(i.asked) > inventory.FullPeriod/2 {
+		if !there[uid] && now.Sub(i.asked) > state.FullPeriod/2 {
 			r.drop(uid)
 		}
 	}

@@ -3,7 +3,7 @@ package openstack
 import (
 	"testing"
 
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 func TestMachinesThatNoLongerExistAreRemovedFromDroversMemory(t *testing.T) {
@@ -13,7 +13,7 @@ func TestMachinesThatNoLongerExistAreRemovedFromDroversMemory(t *testing.T) {
 	b.withReader(newReader(t, here))
 	b.synced(here)
 	b.synced(gone)
-	b.pass(inventory.FullPeriod)
+	b.pass(state.FullPeriod)
 	b.eventually("the force-deleted Machine is forgotten", func() bool {
 		_, known := b.cloud.machines.get(gone.UID)
 		return !known

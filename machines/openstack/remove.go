@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -36,9 +38,11 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 	if err != nil {
 		return err
 	}
-	for _, target := range p.Deletable(i.machine.UID, failedOnly) {
+	var due []state.Deletion
+	p.With(func(s *state.Project) { due = s.Deletable(i.machine.UID, failedOnly, i.now()) })
+	for _, target := range due {
 		err := i.deleteServer(ctx, target)
-		p.DeletionRequested(target.ServerID, err)
+		p.With(func(s *state.Project) { s.DeletionRequested(target.ServerID, err, i.now()) })
 		if !fault.Is(err, fault.RateLimited) {
 			p.Kick()
 		}
@@ -50,7 +54,7 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 }
 
 // deleteServer asks Nova once to delete a server. When Nova refuses a forced delete, it makes a plain delete request instead.
-func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error {
+func (i *instance) deleteServer(ctx context.Context, t state.Deletion) error {
 	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
 	plain := func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Delete(ctx, api, t.ServerID).ExtractErr()
@@ -85,14 +89,14 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	if err := i.findAttempts(ctx, p); err != nil {
 		return none, err
 	}
-	if p.HasAttempt(i.subject.serverTag()) {
+	if slices.Contains(p.ResourcesOf(i.subject.uid).InDoubt, i.subject.serverTag()) {
 		return cloud.Released{Waiting: "it is not known yet whether an earlier request created a server, which would use the ports and the floating IP; drover looks for it"}, nil
 	}
 	left, err := i.releaseAddresses(ctx, p)
 	if err != nil {
 		return none, err
 	}
-	for n, port := range p.PortsOf(i.subject.uid) {
+	for n, port := range p.ResourcesOf(i.subject.uid).Ports {
 		if err := i.deletePort(ctx, p, n, port); err != nil {
 			return none, err
 		}
@@ -101,7 +105,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	if err == nil && len(volumes.waiting) > 0 {
 		none.Waiting = "waiting until Cinder has deleted what is left of the server: " + strings.Join(volumes.waiting, "; ")
 	}
-	if err != nil || len(volumes.waiting) > 0 || len(p.OpenAttempts(i.subject.uid)) > 0 {
+	if err != nil || len(volumes.waiting) > 0 || len(p.ResourcesOf(i.subject.uid).InDoubt) > 0 {
 		return none, err
 	}
 	i.cloud.machines.forget(i.subject.uid)
@@ -111,11 +115,11 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 // releaseAddresses deletes the floating IP with the Machine's owner tag. It also deletes the floating IP that an annotation names,
 // if that floating IP was the Machine's. left names a floating IP that it did not delete.
 func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (left []string, err error) {
-	if ip, ok := p.FloatingIPOf(i.subject.uid); ok {
-		if err := i.deleteIP(ctx, ip); err != nil {
+	if ip := p.ResourcesOf(i.subject.uid).FloatingIP; ip != nil {
+		if err := i.deleteIP(ctx, *ip); err != nil {
 			return nil, err
 		}
-		p.ForgetFloatingIP(i.subject.uid)
+		p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.subject.uid) })
 	}
 	if i.machine.FloatingIPID == "" {
 		return nil, nil
@@ -127,13 +131,17 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	if err != nil || ip == nil {
 		return nil, err
 	}
-	if !p.OwnsFloatingIP(&i.machine, ip, i.trusted && i.recorded.FloatingIPID == ip.ID) {
+	var own bool
+	p.With(func(s *state.Project) {
+		own = s.OwnsFloatingIP(&i.machine, ip, i.trusted && i.recorded.FloatingIPID == ip.ID)
+	})
+	if !own {
 		return []string{fmt.Sprintf("floating IP %s (%s) exists and was not deleted: the annotation %s names it, but nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
 	}
-	return nil, i.deleteIP(ctx, inventory.FloatingIP{ID: ip.ID, Address: ip.Address})
+	return nil, i.deleteIP(ctx, state.FloatingIP{ID: ip.ID, Address: ip.Address})
 }
 
-func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error {
+func (i *instance) deleteIP(ctx context.Context, ip state.FloatingIP) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
@@ -141,16 +149,16 @@ func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error 
 	return fault.IgnoreNotFound(err)
 }
 
-func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
+func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
 	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
-	p.ForgetPort(i.subject.uid, n, port.ID)
+	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.subject.uid, n, port.ID) })
 	return nil
 }
 
 // askToDeletePort deletes a port in the cloud. It returns nil when the port does not exist.
-func (i *instance) askToDeletePort(ctx context.Context, n int, port inventory.Port) error {
+func (i *instance) askToDeletePort(ctx context.Context, n int, port state.Port) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
@@ -25,16 +25,16 @@ type subject struct {
 	server string
 }
 
-func (s subject) port(n int) inventory.OwnerTag {
-	return inventory.OwnerTag{Kind: inventory.PortKind, Cluster: s.cluster, Machine: s.uid, N: n}
+func (s subject) port(n int) state.Tag {
+	return state.Tag{Kind: state.PortKind, Cluster: s.cluster, Machine: s.uid, N: n}
 }
 
-func (s subject) floatingIP() inventory.OwnerTag {
-	return inventory.OwnerTag{Kind: inventory.FloatingIPKind, Cluster: s.cluster, Machine: s.uid}
+func (s subject) floatingIP() state.Tag {
+	return state.Tag{Kind: state.FloatingIPKind, Cluster: s.cluster, Machine: s.uid}
 }
 
-func (s subject) serverTag() inventory.OwnerTag {
-	return inventory.OwnerTag{Kind: inventory.ServerKind, Cluster: s.cluster, Machine: s.uid}
+func (s subject) serverTag() state.Tag {
+	return state.Tag{Kind: state.ServerKind, Cluster: s.cluster, Machine: s.uid}
 }
 
 // portRequest returns the request for the n-th port.
@@ -70,8 +70,8 @@ func floatingIPRequest(s subject, p *catalog.Plan, port string) floatingips.Crea
 func serverRequest(s subject, want *spec.Spec, p *catalog.Plan, portIDs []string, userData []byte) (servers.CreateOptsBuilder, servers.SchedulerHintOptsBuilder) {
 	metadata := map[string]string{}
 	maps.Copy(metadata, want.Metadata)
-	metadata[inventory.MetadataMachineUID] = string(s.uid)
-	metadata[inventory.MetadataClusterID] = s.cluster
+	metadata[state.MetadataMachineUID] = string(s.uid)
+	metadata[state.MetadataClusterID] = s.cluster
 	configDrive := want.ConfigDrive
 	o := servers.CreateOpts{
 		Name: s.server, FlavorRef: p.Flavor.ID, ImageRef: p.Image.ID, AvailabilityZone: want.AvailabilityZone,

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -73,10 +73,10 @@ func TestServerIsShownAgainAfterAWrong404(t *testing.T) {
 		b.eventually("the server counts as gone", func() bool { f, err := i.Observe(b.ctx); return err == nil && f.Gone })
 		b.sim.RestoreCells()
 		b.sim.ClearFaults()
-		b.pass(inventory.FullPeriod)
+		b.pass(state.FullPeriod)
 		b.eventually("the server is back", func() bool {
 			got := b.observe(i).Server
-			return got != nil && got.ID == s.ID || b.clock.Since(s.Created) > 3*inventory.FullPeriod
+			return got != nil && got.ID == s.ID || b.clock.Since(s.Created) > 3*state.FullPeriod
 		})
 		if f := b.observe(i); f.Server == nil || f.Gone {
 			t.Errorf("it has %+v", f)

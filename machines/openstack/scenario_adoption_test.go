@@ -12,7 +12,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -51,7 +51,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		}
 		b.eventually("the server is tagged", func() bool {
 			got, _ := b.sim.Server(s.ID)
-			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
+			return got.Metadata[state.MetadataMachineUID] == string(again.UID)
 		})
 		b.pass(20 * time.Minute)
 		if found := b.orphans(again); len(found) != 0 || len(b.tagged()) != 3 {
@@ -92,7 +92,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		}
 		b.eventually("the server is tagged", func() bool {
 			got, _ := b.sim.Server(s.ID)
-			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
+			return got.Metadata[state.MetadataMachineUID] == string(again.UID)
 		})
 		b.once(t)
 		b.remove(i)
@@ -112,7 +112,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 func TestServersThatAreNotAdopted(t *testing.T) {
 	t.Parallel()
 	another := func(b *bench, server string) {
-		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{state.MetadataClusterID: "another"}}, nil)
 	}
 	for _, c := range []struct {
 		name string
@@ -134,7 +134,7 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 		}},
 		{name: "does not adopt a server of another cluster (F-1)", names: true, allow: true, spoil: another},
 		{name: "does not adopt a server without the UID of a Machine (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
-			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+inventory.MetadataMachineUID, nil, nil)
+			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+state.MetadataMachineUID, nil, nil)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 			}
 			b.withReader(newReader(t, there...))
 			b.leavesAlone(again, s.ID, c.names)
-			if got, _ := b.sim.Server(s.ID); got.Metadata[inventory.MetadataMachineUID] != before.Metadata[inventory.MetadataMachineUID] || got.Metadata[inventory.MetadataClusterID] != before.Metadata[inventory.MetadataClusterID] {
+			if got, _ := b.sim.Server(s.ID); got.Metadata[state.MetadataMachineUID] != before.Metadata[state.MetadataMachineUID] || got.Metadata[state.MetadataClusterID] != before.Metadata[state.MetadataClusterID] {
 				t.Errorf("the server was tagged %v", got.Metadata)
 			}
 		})
@@ -207,7 +207,7 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	if text, err := i.ConsoleOutput(b.ctx, 1000); err == nil {
 		b.t.Errorf("the console was read: %q", text)
 	}
-	b.pass(inventory.AdoptAgain + 2*time.Minute)
+	b.pass(state.TagAgain + 2*time.Minute)
 	if released, err := i.Release(b.ctx); err != nil || !released.Done {
 		b.t.Errorf("the Machine's own resources cannot be released: %+v, %v", released, err)
 	}
@@ -225,10 +225,10 @@ func TestServerWhoseIDIsInSpecProviderID(t *testing.T) {
 	t.Parallel()
 	for name, metadata := range map[string]map[string]string{
 		"is not changed when it has no owner tag, such as a server of a control plane (F-1)":             {},
-		"is not changed when it belongs to another cluster's drover (F-1)":                               {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
-		"is not changed when it has the Machine's UID and the ID of another cluster (F-1)":               {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
-		"is not changed when it belongs to another cluster's machine-controller (F-1)":                   {inventory.MetadataMachineUID: "foreign"},
-		"is not changed when it belongs to a Machine that was not reconciled since drover's start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
+		"is not changed when it belongs to another cluster's drover (F-1)":                               {state.MetadataMachineUID: "foreign", state.MetadataClusterID: "another"},
+		"is not changed when it has the Machine's UID and the ID of another cluster (F-1)":               {state.MetadataMachineUID: "uid-thief", state.MetadataClusterID: "another"},
+		"is not changed when it belongs to another cluster's machine-controller (F-1)":                   {state.MetadataMachineUID: "foreign"},
+		"is not changed when it belongs to a Machine that was not reconciled since drover's start (F-1)": {state.MetadataMachineUID: "paused", state.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })

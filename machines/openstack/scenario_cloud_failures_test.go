@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -107,7 +107,7 @@ func TestWhatListsAndGETsProveAboutAServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			i, s := b.active(newMachine(t, "a", seedFields()))
-			b.pass(2 * inventory.RestPeriod) // nothing changes any more, so the driver lists once a minute
+			b.pass(2 * state.RestPeriod) // nothing changes any more, so the driver lists once a minute
 			began := b.clock.Now()
 			if !c.do(b, s.ID) {
 				t.Fatal("there is no such server")
@@ -119,7 +119,7 @@ func TestWhatListsAndGETsProveAboutAServer(t *testing.T) {
 				}
 				return f.Server != nil && f.Server.State == c.state
 			})
-			if took := b.clock.Since(began); took > inventory.RestPeriod+5*time.Second {
+			if took := b.clock.Since(began); took > state.RestPeriod+5*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -99,7 +99,7 @@ func TestPortWithoutAServerIsLookedUpTwiceAfterARestart(t *testing.T) {
 	if _, err := b.make(i); err != nil {
 		t.Errorf("looked at twice: %v", err)
 	}
-	if took := b.clock.Since(began); took < inventory.SecondLookAfter || took > 5*time.Second {
+	if took := b.clock.Since(began); took < state.SecondLookAfter || took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	b.active(m)
@@ -228,7 +228,7 @@ func TestServerCreateThatNovaNeverAnswered(t *testing.T) {
 			}
 			failed := b.clock.Now()
 			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
-			if waited := b.clock.Since(failed); waited < inventory.SettleTime {
+			if waited := b.clock.Since(failed); waited < state.SettleTime {
 				t.Errorf("created again after %s, before it was resolved", waited)
 			}
 			b.once(t)

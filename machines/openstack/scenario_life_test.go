@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -23,7 +23,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 		if got.Name != "a" || got.Zone != sim.MetaKubeZone || got.ServerGroup != sim.MetaKubeServerGroup {
 			t.Errorf("got %+v", got)
 		}
-		for key, want := range map[string]string{"machine-uid": "uid-a", inventory.MetadataClusterID: testCluster, "team": "blue"} {
+		for key, want := range map[string]string{"machine-uid": "uid-a", state.MetadataClusterID: testCluster, "team": "blue"} {
 			if got.Metadata[key] != want {
 				t.Errorf("metadata %s is %q, want %q", key, got.Metadata[key], want)
 			}
@@ -89,7 +89,7 @@ func TestCreatingTwentyMachinesTakesTwoCallsPerMachineAndOneListOfServersEveryTw
 		}
 		return true
 	})
-	polls := int(b.clock.Since(start)/inventory.FastPeriod) + 2
+	polls := int(b.clock.Since(start)/state.FastPeriod) + 2
 	for _, c := range []struct {
 		rule, name string
 		most       int

@@ -13,7 +13,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -102,7 +102,7 @@ func (b *bench) eventuallyCounts(machines []*v1alpha1.Machine, gone, held int) {
 // lost returns how many Machines have lost their servers while these are too many, by the metric.
 func (b *bench) lost() (n int) {
 	for _, p := range b.cloud.connections.projects() {
-		n += p.Statistics().Held
+		p.With(func(s *state.Project) { n += s.Statistics(b.clock.Now()).Held })
 	}
 	return n
 }
@@ -122,7 +122,7 @@ func (b *bench) eventuallyHidden(machines []*v1alpha1.Machine, n int) {
 func (b *bench) neverHeld(machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	for range 40 {
-		b.pass(inventory.FullPeriod / 20)
+		b.pass(state.FullPeriod / 20)
 		if _, held := b.count(machines); held != 0 || b.lost() != 0 {
 			b.t.Fatalf("%d losses are held, %d of these Machines", b.lost(), held)
 		}
@@ -189,14 +189,14 @@ func TestMachinesThatLoseTheirServersAtOnce(t *testing.T) {
 		_, machines := b.fleet(n)
 		b.joined(machines)
 		b.sim.LoseCell("cell1")
-		b.pass(inventory.FullPeriod)
+		b.pass(state.FullPeriod)
 		b.eventuallyHidden(machines, n)
 		b.eventuallyCounts(machines, 0, 0)
 		if got := b.calls("GET /servers/{id}"); got != 0 {
 			t.Errorf("%d GETs of hidden servers", got)
 		}
 		b.sim.RestoreCells()
-		b.pass(inventory.FullPeriod)
+		b.pass(state.FullPeriod)
 		b.eventuallyHidden(machines, 0)
 		b.eventuallyCounts(machines, 0, 0)
 	})
@@ -208,11 +208,11 @@ func TestMachinesThatLoseTheirServersAtOnce(t *testing.T) {
 			servers, machines := b.fleet(n)
 			b.joined(machines)
 			b.sim.LoseCell("cell1")
-			b.pass(inventory.FullPeriod)
+			b.pass(state.FullPeriod)
 			b.eventuallyHidden(machines, n)
 			b.lose(servers[:tt.lost])
 			b.sim.RestoreCells()
-			b.pass(inventory.FullPeriod)
+			b.pass(state.FullPeriod)
 			b.eventuallyCounts(machines, tt.lost, tt.held)
 		})
 	}
@@ -257,7 +257,7 @@ func TestNoLossIsHeldOfAServerWhoseDeletionDroverRequested(t *testing.T) {
 	t.Run("when their Machines leave while a failed cell hides all servers, also under another leader (F-59)", func(t *testing.T) {
 		b, leaving, staying := start(t)
 		b.sim.LoseCell("cell1")
-		b.pass(inventory.FullPeriod)
+		b.pass(state.FullPeriod)
 		b.eventuallyHidden(slices.Concat(leaving, staying), n)
 		b.leave(leaving)
 		b.pass(time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // unbind detaches the port from its server, as Nova does when it cleans up another server that used the same port.
@@ -31,8 +31,8 @@ func TestActiveServerWithoutANode(t *testing.T) {
 		b.unbind(port)
 		began := b.clock.Now()
 		b.eventually("the server counts as failed", func() bool { return b.observe(i).Server.State == cloud.ServerError })
-		if took := b.clock.Since(began); took < inventory.DetachedAfter-10*time.Second || took > 2*inventory.DetachedAfter {
-			t.Errorf("it took %s, want %s to %s", took, inventory.DetachedAfter, 2*inventory.DetachedAfter)
+		if took := b.clock.Since(began); took < state.DetachedAfter-10*time.Second || took > 2*state.DetachedAfter {
+			t.Errorf("it took %s, want %s to %s", took, state.DetachedAfter, 2*state.DetachedAfter)
 		}
 		f := b.observe(i).Server.Fault
 		if f == nil || f.Class != fault.Transient || !strings.Contains(f.Error(), s.ID) || !strings.Contains(f.Error(), port) {
@@ -137,7 +137,7 @@ func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	}}, &port)
 	b.raw(client.Compute, "POST", "servers", map[string]any{"server": map[string]any{
 		"name": m.Name, "flavorRef": plan.Flavor.ID, "imageRef": plan.Image.ID, "networks": []any{map[string]any{"port": port.Port.ID}},
-		"metadata": map[string]string{inventory.MetadataMachineUID: string(m.UID), inventory.MetadataClusterID: testCluster},
+		"metadata": map[string]string{state.MetadataMachineUID: string(m.UID), state.MetadataClusterID: testCluster},
 	}}, &made)
 	b.restart()
 	return made.Server.ID

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -267,7 +267,7 @@ func TestPortThatThePreviousLeaderCreatesAfterTheNewLeaderHasCreatedTheServer(t 
 		t.Fatalf("the late create was answered %d", code)
 	}
 	lists := b.calls("GET /ports")
-	b.pass(inventory.OwnedPeriod + 2*time.Minute)
+	b.pass(state.AddressPeriod + 2*time.Minute)
 	b.restart()
 	after := b.observe(b.synced(m)).Server
 	if b.calls("GET /ports") < lists+2 || !slices.Equal(recordOf(after).PortIDs, recordOf(before).PortIDs) || !slices.Equal(after.Addresses, before.Addresses) {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -60,7 +60,7 @@ func TestNothingIsCreatedWhileAQuotaIsExhausted(t *testing.T) {
 			b.sim.SetQuota("", tc.raised)
 			changed := b.clock.Now()
 			b.eventually("all Machines see that the quota was raised", func() bool { return b.observe(waiting[all-1]).QuotaRaised.After(changed) })
-			if took := b.clock.Since(changed); took > inventory.QuotaPeriod+3*time.Second {
+			if took := b.clock.Since(changed); took > state.QuotaPeriod+3*time.Second {
 				t.Errorf("it took %s to notice", took)
 			}
 			if got := try(); got != 0 {
@@ -84,7 +84,7 @@ func TestRetainedPortAndFloatingIPAreReleasedForOtherMachinesWhenAQuotaStaysExha
 	if _, err := b.make(i); !fault.Is(err, fault.Quota) {
 		t.Fatalf("got %v", err)
 	}
-	b.pass(inventory.RetainedFor / 2)
+	b.pass(state.RetainedFor / 2)
 	if left := b.sim.Leftovers(); len(left.Ports) != 2 || len(left.FloatingIPs) != 2 {
 		t.Fatalf("CAPI-22: port and floating IP are not retained: %+v", left)
 	}

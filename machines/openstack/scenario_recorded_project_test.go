@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -217,7 +218,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
 		b.synced(moved)
 		f := b.observe(b.instance(moved))
-		if before := inventory.RecordOf(m); f.Unknown != "" || placeOf(f).ProjectID == before.ProjectID || placeOf(f).ProjectID == "" {
+		if before := provider.RecordOf(m); f.Unknown != "" || placeOf(f).ProjectID == before.ProjectID || placeOf(f).ProjectID == "" {
 			t.Errorf("got %+v", f)
 		}
 	})
@@ -227,7 +228,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 		}
 		moved := m.DeepCopy()
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
-		if f := b.observe(b.synced(moved)); !strings.Contains(f.Unknown, inventory.RecordOf(m).ProjectID) {
+		if f := b.observe(b.synced(moved)); !strings.Contains(f.Unknown, provider.RecordOf(m).ProjectID) {
 			t.Errorf("got %+v", f)
 		}
 		leaves(moved)
@@ -239,7 +240,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	at := inventory.Site{Project: "p", Region: "r"}
+	at := state.Site{Project: "p", Region: "r"}
 	claims := func(endpoint string, s *client.Session) *connection {
 		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, ClusterID: testCluster, Machines: newRegistry()})
 		conn := &connection{session: s}

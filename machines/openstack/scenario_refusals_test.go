@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ func TestRefusalsOfAVendorsCloud(t *testing.T) {
 		if !fault.Is(err, fault.Quota) || !strings.Contains(err.Error(), "beyond the quota limit. (Ecs.0019)") {
 			t.Fatalf("got %v", err)
 		}
-		if p, err := i.project(); err != nil || p.HasAttempt(i.subject.serverTag()) {
+		if p, err := i.project(); err != nil || slices.Contains(p.ResourcesOf(i.subject.uid).InDoubt, i.subject.serverTag()) {
 			t.Errorf("the create is in doubt, %v", err)
 		}
 		if n := b.calls("POST /ports"); n != 1 {

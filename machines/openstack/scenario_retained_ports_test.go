@@ -9,7 +9,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -46,7 +46,7 @@ func TestRetainedPorts(t *testing.T) {
 			if err := i.ensurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
-			retained[b.connectionOf(m.UID).attached().PortsOf(m.UID)[0].ID] = i
+			retained[b.connectionOf(m.UID).attached().ResourcesOf(m.UID).Ports[0].ID] = i
 		}
 		if err := b.synced(newMachine(t, "c", seedFields())).ensurePorts(b.ctx); !fault.Is(err, fault.Quota) {
 			t.Fatalf("the quota is not exhausted: %v", err)
@@ -74,7 +74,7 @@ func TestRetainedPorts(t *testing.T) {
 		}
 		close(road.let)
 		b.eventually("the first port is released", func() bool { return !slices.Contains(b.sim.Leftovers().Ports, road.port) })
-		b.pass(2 * inventory.RestPeriod)
+		b.pass(2 * state.RestPeriod)
 		if !slices.Contains(b.sim.Leftovers().Ports, used) {
 			t.Error("the port of the new server was deleted")
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -70,7 +70,7 @@ func (b *bench) server(name string, metadata map[string]string, p *catalog.Plan)
 // Machine's UID in its metadata.
 func (b *bench) left(m *v1alpha1.Machine, p *catalog.Plan) string {
 	b.t.Helper()
-	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
+	return b.server(m.Name, map[string]string{state.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
 
 func TestServersFromKubermaticsMachineControllerGetOwnerTagsAndAreNotReplaced(t *testing.T) {
@@ -104,7 +104,7 @@ func TestServersFromKubermaticsMachineControllerGetOwnerTagsAndAreNotReplaced(t 
 	tagged := func() int {
 		n := 0
 		for _, s := range b.sim.Servers() {
-			if s.Metadata[inventory.MetadataClusterID] == testCluster && s.Metadata["system-cluster"] != "" && living[types.UID(s.Metadata[inventory.MetadataMachineUID])] {
+			if s.Metadata[state.MetadataClusterID] == testCluster && s.Metadata["system-cluster"] != "" && living[types.UID(s.Metadata[state.MetadataMachineUID])] {
 				n++
 			}
 		}
@@ -310,12 +310,12 @@ func TestDuplicateServerOfAMachine(t *testing.T) {
 		m.Spec.ProviderID = ptr.To(s.ProviderID)
 		late, foreign := b.left(m, b.plan(m)), b.left(m, b.plan(m))
 		for id, cluster := range map[string]string{late: testCluster, foreign: "another"} {
-			b.raw(client.Compute, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: cluster}}, nil)
+			b.raw(client.Compute, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{state.MetadataClusterID: cluster}}, nil)
 		}
-		b.raw(client.Compute, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataMachineUID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{state.MetadataMachineUID: "another"}}, nil)
 		b.instance(m)
 		there := func(id string) bool { _, ok := b.sim.Server(id); return ok }
-		b.pass(inventory.DuplicateAge / 2)
+		b.pass(state.DuplicateAge / 2)
 		if !there(late) {
 			t.Fatal("the duplicate was deleted before the Machine could have named it")
 		}
@@ -333,7 +333,7 @@ func TestDuplicateServerOfAMachine(t *testing.T) {
 		other.Spec.ProviderID = ptr.To(others.ProviderID)
 		b.instance(other)
 		second := b.left(m, b.plan(m))
-		b.raw(client.Compute, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{state.MetadataClusterID: testCluster}}, nil)
 		m.Spec.ProviderID = ptr.To(others.ProviderID)
 		b.instance(m)
 		b.pass(20 * time.Minute)
@@ -354,7 +354,7 @@ func TestPortMissingFromAListIsNotCreatedTwice(t *testing.T) {
 	}
 	b.sim.Inject(sim.Fault{Call: "GET /ports", Status: 200, Body: `{"ports":[]}`, Times: 1})
 	lists := b.calls("GET /ports")
-	b.pass(inventory.OwnedPeriod + 2*time.Minute)
+	b.pass(state.AddressPeriod + 2*time.Minute)
 	b.eventually("ports are listed again", func() bool { return b.calls("GET /ports") > lists })
 	if err := i.ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // ServerOf returns the Machine's server from the inventory; nil when there is none. The addresses come from the server's row in
@@ -23,7 +23,8 @@ func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Serve
 	if err != nil {
 		return nil, err
 	}
-	own := p.ServerOf(&inventory.Machine{UID: m.UID, ServerID: inventory.ServerIDOf(m)})
+	var own *cloud.Server
+	p.With(func(s *state.Project) { own = s.ServerOf(&state.Machine{UID: m.UID, ServerID: serverIDOf(m)}) })
 	if own != nil {
 		own.ProviderID = i.providerID(own.ID)
 		own.Configured = c.isConfigured(ctx, p)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -127,7 +127,7 @@ func TestProjectInWhichTheServerOfANewMachineWillBeCreated(t *testing.T) {
 		f := b.observe(b.synced(m))
 		recorded := m.DeepCopy()
 		recorded.Status.ProviderStatus = b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m))
-		if got := inventory.RecordOf(recorded); got.ProjectID != placeOf(f).ProjectID || got.Region != placeOf(f).Region {
+		if got := provider.RecordOf(recorded); got.ProjectID != placeOf(f).ProjectID || got.Region != placeOf(f).Region {
 			t.Errorf("recorded %+v, want %s in %s", got, placeOf(f).ProjectID, placeOf(f).Region)
 		}
 	})

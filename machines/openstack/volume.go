@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
@@ -110,7 +111,7 @@ func (v *volume) describe(id string) string {
 // together with their server. It includes a server that only the Machine's spec or status names if the admission policies guard
 // both against other writers.
 func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes map[string]bool) {
-	servers, volumes = p.GoneServers(i.machine.UID)
+	p.With(func(s *state.Project) { servers, volumes = s.GoneServers(i.machine.UID) })
 	if i.trusted {
 		servers = append(servers, i.machine.ServerID, i.recorded.ServerID)
 	}
@@ -119,21 +120,15 @@ func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes 
 
 // volumeFate looks the volume up and decides how it is handled.
 func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, *volume, error) {
-	var body struct {
-		Volume volume `json:"volume"`
-	}
 	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("volumes", id), &body, nil)
-		return err
-	})
+	found, err := inventory.LookUp[volume](ctx, i.do, call, "volume", "volumes", id)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return volumeGone, nil, nil
 	case err != nil:
 		return volumeGoing, nil, err
 	}
-	return judgeVolume(&body.Volume, servers), &body.Volume, nil
+	return judgeVolume(found, servers), found, nil
 }
 
 // deleteVolume asks Cinder to delete a volume. It reports whether the volume is already gone.

@@ -10,10 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
-	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/owner"
-	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // adoptions is the maximum number of servers that are tagged between two lists of servers, so that tagging does not delay the lists
@@ -23,20 +20,22 @@ const adoptions = 25
 // Adopt makes the Machine the owner of the server that an operator allows the Machine to adopt. drover writes the tags of the
 // server after the next list. If the server has another owner, Adopt sets m.Refusal to the reason instead. It returns Transient
 // while it is not known whether the server has another owner.
-func (p *Project) Adopt(ctx context.Context, m *Machine) error {
-	p.mu.Lock()
-	of, present := p.known.Adoptee(m)
-	p.mu.Unlock()
+func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
+	var of state.ServerTags
+	var present bool
+	p.With(func(k *state.Project) { of, present = k.Adoptee(m) })
 	if !present {
 		return nil
 	}
 	answer, reason := p.cluster.JudgeServer(m, of, p.existence(ctx, of.Machine))
 	m.Refusal = reason
 	switch answer {
-	case owner.Undecided:
+	case state.Undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
-	case owner.Adoptable:
-		if p.recordAdoption(of, m.UID) {
+	case state.Adoptable:
+		var recorded bool
+		p.With(func(k *state.Project) { recorded = k.Servers.Adopt(of.ID, of.Machine, m.UID) })
+		if recorded {
 			log.FromContext(ctx).Info("Adopting server, as the operator's annotation allows", "server", of.ID, "machineUID", m.UID, "formerMachineUID", of.Machine)
 			p.Kick()
 		}
@@ -44,31 +43,24 @@ func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	return nil
 }
 
-// recordAdoption records that a Machine adopts a server. It returns false when the server's tags have changed since they were read.
-func (p *Project) recordAdoption(of owner.ServerTags, by types.UID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known.Servers.Adopt(of.ID, of.Machine, by)
-}
-
 // existence reports whether a Machine with that UID exists, in any namespace.
-func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence {
+func (p *Project) existence(ctx context.Context, uid types.UID) state.Existence {
 	if _, ok := p.machines.Get(uid); ok {
-		return owner.Exists
+		return state.Exists
 	}
 	if p.reader == nil {
-		return owner.ExistenceUnknown
+		return state.ExistenceUnknown
 	}
 	all := &v1alpha1.MachineList{}
 	if err := p.reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
-		return owner.ExistenceUnknown
+		return state.ExistenceUnknown
 	}
 	for n := range all.Items {
 		if all.Items[n].UID == uid {
-			return owner.Exists
+			return state.Exists
 		}
 	}
-	return owner.ExistsNot
+	return state.ExistsNot
 }
 
 // tagServers writes both tags (the Machine's UID and the cluster ID) onto servers that lack one of them: servers of
@@ -76,61 +68,42 @@ func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence 
 // servers with both tags. The ports and the floating IP of an adopted server are tagged first, because drover finds them by the
 // UID in the server's old tag.
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
-	for _, u := range p.untagged() {
+	var found []state.Untagged
+	var more bool
+	p.With(func(k *state.Project) { found, more = k.Servers.Untagged(adoptions, p.clock.Now()) })
+	if more {
+		p.Kick()
+	}
+	for _, u := range found {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
 			log.FromContext(ctx).Info("Cannot tag the ports and the floating IP of a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
 		metadata := p.cluster.Metadata(u.Machine)
-		if err := calls.TagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
+		if err := tagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
 			log.FromContext(ctx).Info("Cannot tag a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
-		p.mu.Lock()
-		p.known.Servers.SetMetadata(u.ID, metadata)
-		p.mu.Unlock()
+		p.With(func(k *state.Project) { k.Servers.SetMetadata(u.ID, metadata) })
 	}
 }
 
-// untagged returns the servers to tag now, at most as many as adoptions allows, and records that tagging them was attempted.
-func (p *Project) untagged() []servers.Untagged {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	found, more := p.known.Untagged(adoptions, p.clock.Now())
-	if more {
-		p.Kick()
-	}
-	return found
-}
-
-// adoptAddresses writes the Machine's owner tag onto the ports and the floating IP of a server that is being adopted.
-func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u servers.Untagged) error {
-	p.mu.Lock()
-	ports := p.known.AdoptedPorts(u)
-	p.mu.Unlock()
+// adoptAddresses writes the Machine's owner tag onto the ports of a server that is being adopted, and onto their floating IP before
+// the port that has it.
+func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u state.Untagged) error {
+	var ports []state.AdoptedPort
+	p.With(func(k *state.Project) { ports = k.AdoptedPorts(u) })
 	for _, a := range ports {
-		if err := p.adoptPort(ctx, s, a); err != nil {
+		if a.FloatingIP != nil {
+			if err := tagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
+				return err
+			}
+			p.With(func(k *state.Project) { k.AdoptedIP(a, p.clock.Now()) })
+		}
+		if err := tagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
 			return err
 		}
+		p.With(func(k *state.Project) { k.AdoptedPort(a, p.clock.Now()) })
 	}
-	return nil
-}
-
-// adoptPort writes the owner tag onto the floating IP of a port, and then onto the port itself.
-func (p *Project) adoptPort(ctx context.Context, s *client.Session, a known.AdoptedPort) error {
-	if a.FloatingIP != nil {
-		if err := calls.TagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		p.known.AdoptedIP(a, p.clock.Now())
-		p.mu.Unlock()
-	}
-	if err := calls.TagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.AdoptedPort(a, p.clock.Now())
 	return nil
 }

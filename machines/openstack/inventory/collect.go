@@ -7,38 +7,41 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
-	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Tagged returns the resources of this cluster in the project, from the last lists. It makes no call.
-func (p *Project) Tagged() cloud.Project {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Resources: p.known.Tagged()}
+func (p *Project) Tagged() (all cloud.Project) {
+	p.With(func(k *state.Project) {
+		all = cloud.Project{Name: p.site.String(), Unknown: k.Doubt(), Resources: k.Tagged()}
+	})
+	return all
 }
 
 // Collect deletes a resource whose Machine does not exist any more, after it has looked the resource up: see [cloud.Inventory].
 func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
-	p.mu.Lock()
-	s := p.session
-	p.mu.Unlock()
-	check := p.checkAddress
-	if r.Kind == cloud.ResourceServer {
-		check = p.checkServer
-	}
-	err := check(ctx, s, r)
+	s := p.session.Load()
+	err := p.check(ctx, s, r)
 	if err == nil {
-		err = calls.Delete(ctx, s, owner.Kind(r.Kind), r.ID, "which has no Machine")
+		err = deleteResource(ctx, s, state.Kind(r.Kind), r.ID, "which has no Machine")
 	}
-	if err := fault.IgnoreNotFound(err); err != nil {
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	p.mu.Lock()
-	p.known.Collected(r, p.clock.Now())
-	p.mu.Unlock()
+	p.With(func(k *state.Project) { k.Collected(r, p.clock.Now()) })
 	p.Kick()
 	return nil
+}
+
+// check looks the resource up. It returns an error when the resource must not be deleted, and NotFound when it does not exist any more.
+func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	switch r.Kind {
+	case cloud.ResourceServer:
+		return p.checkServer(ctx, s, r)
+	case cloud.ResourcePort:
+		return p.checkPort(ctx, s, r)
+	}
+	return p.checkFloatingIP(ctx, s, r)
 }
 
 // leftAlone returns the error that explains why Collect does not delete a resource.
@@ -48,7 +51,7 @@ func leftAlone(r cloud.Resource, why string, args ...any) error {
 
 // checkServer returns an error unless the server has the owner tag of this cluster and of the resource's Machine.
 func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Resource) error {
-	row, err := calls.LookUpServer(ctx, r.ID, s.Do)
+	row, err := lookUpServer(ctx, r.ID, s.Do)
 	if err != nil {
 		return err
 	}
@@ -58,64 +61,84 @@ func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Re
 	return nil
 }
 
-// checkAddress returns an error unless the port or floating IP has the owner tag of this cluster and the Machine, and no living server uses
-// it.
-func (p *Project) checkAddress(ctx context.Context, s *client.Session, r cloud.Resource) error {
-	description, port, err := lookUpAddress(ctx, s, r)
+// checkPort returns an error unless the port has the owner tag of this cluster and the Machine, and no living server uses it.
+func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	row, err := lookUpPort(ctx, s, r.ID)
 	if err != nil {
 		return err
 	}
-	if tag, ours := p.cluster.Read(owner.Kind(r.Kind), description); !ours || tag.Machine != r.Machine {
-		return leftAlone(r, "its description does not name this cluster and Machine %s", r.Machine)
+	if err := p.checkTag(row.Description, r); err != nil {
+		return err
 	}
-	return checkUnused(ctx, s, r, port)
+	return p.checkUnused(ctx, s, r, row)
 }
 
-// lookUpAddress returns the description of a port or floating IP, and the port itself or that of the floating IP, which is empty when the
-// floating IP has no port. A floating IP whose port is gone is unused.
-func lookUpAddress(ctx context.Context, s *client.Session, r cloud.Resource) (description string, port *PortRow, err error) {
-	if r.Kind == cloud.ResourcePort {
-		port, err = calls.LookUpPort(ctx, s, r.ID)
-		return port.Description, port, err
+// checkFloatingIP returns an error unless the floating IP has the owner tag of this cluster and the Machine, and no living server
+// uses its port. A floating IP whose port is gone is unused.
+func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	row, err := lookUpFloatingIP(ctx, s, r.ID)
+	if err != nil {
+		return err
 	}
-	ip, err := calls.LookUpFloatingIP(ctx, s, r.ID)
-	if err != nil || ip.PortID == "" {
-		return ip.Description, &PortRow{}, err
+	if err := p.checkTag(row.Description, r); err != nil || row.PortID == "" {
+		return err
 	}
-	port, err = calls.LookUpPort(ctx, s, ip.PortID)
-	return ip.Description, port, fault.IgnoreNotFound(err)
+	port, err := lookUpPort(ctx, s, row.PortID)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.checkUnused(ctx, s, r, port)
+}
+
+func (p *Project) checkTag(description string, r cloud.Resource) error {
+	if tag, ours := p.cluster.Read(state.Kind(r.Kind), description); !ours || tag.Machine != r.Machine {
+		return leftAlone(r, "its description does not name this cluster and Machine %s", r.Machine)
+	}
+	return nil
 }
 
 // serverPorts is the prefix of the device_owner of a server's port; the server's zone follows it.
 const serverPorts = "compute:"
 
 // checkUnused returns an error if an existing server, or another device, uses the port.
-func checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *PortRow) error {
+func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *state.PortRow) error {
 	switch {
 	case port.DeviceOwner != "" && !strings.HasPrefix(port.DeviceOwner, serverPorts):
 		return leftAlone(r, "port %s is used by %s %s", port.ID, port.DeviceOwner, port.DeviceID)
 	case port.DeviceID == "":
 		return nil
 	}
-	_, err := calls.LookUpServer(ctx, port.DeviceID, s.Do)
-	if err == nil {
-		return leftAlone(r, "server %s exists and uses port %s", port.DeviceID, port.ID)
+	_, err := lookUpServer(ctx, port.DeviceID, s.Do)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil
+	case err != nil:
+		return err
 	}
-	return fault.IgnoreNotFound(err)
+	return leftAlone(r, "server %s exists and uses port %s", port.DeviceID, port.ID)
 }
 
 // ProveAbsent reports whether a server of any Machine is proven not to exist in the project: it is missing from the complete lists,
 // and a GET by its ID answers 404. It returns an error, with the reason, when it cannot decide this.
 func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
-	p.mu.Lock()
-	s, doubt, lacks := p.session, p.known.Doubt(), p.known.Lacks(serverID)
-	p.mu.Unlock()
+	var doubt string
+	var lacks bool
+	p.With(func(k *state.Project) { doubt, lacks = k.Doubt(), k.Lacks(serverID) })
 	switch {
 	case doubt != "":
 		return false, fault.New(fault.Transient, fault.CodeUnsettled, "%s", doubt)
 	case !lacks:
 		return false, nil
 	}
-	_, err := calls.LookUpServer(ctx, serverID, s.Do)
-	return fault.Is(err, fault.NotFound), fault.IgnoreNotFound(err)
+	switch _, err := lookUpServer(ctx, serverID, p.session.Load().Do); {
+	case err == nil:
+		return false, nil
+	case fault.Is(err, fault.NotFound):
+		return true, nil
+	default:
+		return false, err
+	}
 }

@@ -3,13 +3,14 @@ package inventory
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Options configure a Project. Clock, Session, Machines, Changed and Other are required.
@@ -20,15 +21,15 @@ type Options struct {
 	Session *client.Session
 	// Endpoint is the URL of the project's Keystone. Site is the project and the region.
 	Endpoint string
-	Site     Site
+	Site     state.Site
 	// ClusterID is the cluster's ID in the owner tag of every resource.
 	ClusterID string
 	// Machines has the Machines for which Cloud.Instance was called.
-	Machines owner.Machines
+	Machines state.Machines
 	// Reader lists all Machines. nil means that only the Machines in the field Machines are known.
 	Reader ctrlclient.Reader
 	// Changed is called after each round of lists, with what has changed.
-	Changed func(ctx context.Context, p *Project, c Change)
+	Changed func(ctx context.Context, p *Project, c state.Change)
 	// Other returns a session with other credentials for the same project; nil when there is none.
 	Other func(p *Project, than *client.Session) *client.Session
 }
@@ -37,69 +38,64 @@ type Options struct {
 // credentials they use.
 type Project struct {
 	clock    clock.Clock
-	cluster  owner.Cluster
-	machines owner.Machines
-	changed  func(ctx context.Context, p *Project, c Change)
+	cluster  state.Cluster
+	machines state.Machines
+	changed  func(ctx context.Context, p *Project, c state.Change)
 	other    func(p *Project, than *client.Session) *client.Session
 	reader   ctrlclient.Reader
 	kicks    chan struct{}
 	// creates receives a value after a server was created, so that the next list is made earlier.
 	creates chan struct{}
 	// site is the project and the region.
-	site     Site
+	site     state.Site
 	endpoint string
 
-	// mu guards the fields below. It is not held during a call.
-	mu      sync.Mutex
-	session *client.Session
-	known   *known.Project
+	session atomic.Pointer[client.Session]
+
+	// mu guards known. It is not held during a call.
+	mu    sync.Mutex
+	known *state.Project
 }
 
 // New returns a Project that knows no resources before Run is called.
 func New(o Options) *Project {
-	cluster := owner.Cluster(o.ClusterID)
-	return &Project{
+	cluster := state.Cluster(o.ClusterID)
+	p := &Project{
 		clock: o.Clock, cluster: cluster, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
 		kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
-		session: o.Session,
-		known: known.New(known.Options{
-			Cluster: cluster, Site: o.Site, Machines: o.Machines, Began: o.Clock.Now(), NoteFault: o.Session.NoteFault,
-		}),
+		known: state.New(cluster, o.Site, o.Machines, o.Clock.Now(), o.Session.NoteFault),
 	}
+	p.session.Store(o.Session)
+	return p
 }
 
 // Endpoint returns the URL of the project's Keystone.
 func (p *Project) Endpoint() string { return p.endpoint }
 
 // Site returns the project and the region.
-func (p *Project) Site() Site { return p.site }
+func (p *Project) Site() state.Site { return p.site }
 
-// Listed reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
-// nothing. failure is the error of the last list; nil when it succeeded.
-func (p *Project) Listed() (done bool, failure error) {
+// With calls f with what is known of the project, while it holds the lock: f makes no call to a cloud, and does not use p.
+func (p *Project) With(f func(s *state.Project)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known.IsSynced(), p.known.Failure()
+	f(p.known)
+}
+
+// ResourcesOf returns what is known of a Machine's resources besides its servers.
+func (p *Project) ResourcesOf(machine types.UID) (r state.Resources) {
+	p.With(func(s *state.Project) { r = s.ResourcesOf(machine) })
+	return r
 }
 
 // Use switches to the newest credentials, which are likely to stay valid longest.
-func (p *Project) Use(s *client.Session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.session = s
-}
+func (p *Project) Use(s *client.Session) { p.session.Store(s) }
 
 // Replace switches from the session old to the session by, because the credentials of old are not used any more. It changes
 // nothing when old is not the current session.
-func (p *Project) Replace(old, by *client.Session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.session == old {
-		p.session = by
-	}
-}
+func (p *Project) Replace(old, by *client.Session) { p.session.CompareAndSwap(old, by) }
 
-// Kick makes Run list the servers again after servers.FastPeriod, unless a list is due earlier.
+// Kick makes Run list the servers again after state.FastPeriod, unless a list is due earlier.
 func (p *Project) Kick() { signal(p.kicks) }
 
 // signal sends to a channel of capacity one, unless the channel is full.

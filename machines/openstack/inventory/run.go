@@ -8,9 +8,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory/calls"
-	"github.com/drover-project/drover/machines/openstack/inventory/known"
-	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // Run lists the project's resources until ctx ends.
@@ -20,8 +18,8 @@ func (p *Project) Run(ctx context.Context) {
 	}
 }
 
-// wait waits for the given period. It ends earlier when Kick is called (servers.FastPeriod after the first call) or a server is
-// created (servers.BuildPeriod after the first create).
+// wait waits for the given period. It ends earlier when Kick is called (state.FastPeriod after the first call) or a server is
+// created (state.BuildPeriod after the first create).
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -43,20 +41,19 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 			return
 		case <-p.kicks:
 			timer.Stop()
-			sooner(servers.FastPeriod)
+			sooner(state.FastPeriod)
 		case <-p.creates:
 			timer.Stop()
-			sooner(servers.BuildPeriod)
+			sooner(state.BuildPeriod)
 		}
 	}
 }
 
 // poll runs one round of lists, and returns the time until the next round.
 func (p *Project) poll(ctx context.Context) time.Duration {
-	p.mu.Lock()
-	s, round := p.session, p.known.Round(p.clock.Now())
-	p.mu.Unlock()
-
+	s := p.session.Load()
+	var round state.Round
+	p.With(func(k *state.Project) { round = k.Round(p.clock.Now()) })
 	answers, err := p.ask(ctx, s, round)
 	if err != nil {
 		return p.listsFailed(ctx, s, err)
@@ -77,8 +74,8 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 
 // ask requests the lists of a round, except those of ports and floating IPs when these were listed before: then they must not delay
 // what the list of servers shows.
-func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
-	a := known.Answers{Round: round}
+func (p *Project) ask(ctx context.Context, s *client.Session, round state.Round) (state.Answers, error) {
+	a := state.Answers{Round: round}
 	if round.First {
 		if err := p.listAddresses(ctx, s, round.Started); err != nil {
 			return a, err
@@ -86,9 +83,9 @@ func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round)
 	}
 	a.Looked = round.SecondLook && p.takeSecondLook(ctx, s, round.Ports)
 	asked := p.clock.Now()
-	rows, date, err := calls.ListServers(ctx, s, round.Since, round.Full)
+	rows, date, err := listServers(ctx, s, round.Since, round.Full)
 	a.Rows, a.Date = rows, date.Time
-	if date.Dated {
+	if date.dated {
 		a.Ahead = date.Sub(asked)
 	}
 	return a, err
@@ -96,13 +93,11 @@ func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round)
 
 // listAddresses lists all ports and floating IPs of the project.
 func (p *Project) listAddresses(ctx context.Context, s *client.Session, started time.Time) error {
-	l, err := calls.ListAddresses(ctx, s)
+	l, err := listAddresses(ctx, s)
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.ApplyAddresses(l, started, p.clock.Now())
+	p.With(func(k *state.Project) { k.ApplyAddresses(l, started, p.clock.Now()) })
 	return nil
 }
 
@@ -114,32 +109,26 @@ func (p *Project) listAddressesAgain(ctx context.Context, s *client.Session, sta
 		return
 	}
 	log.FromContext(ctx).Info("Cannot list ports and floating IPs; keeping the known ones", "error", err.Error())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.AddressesFailed(p.clock.Now())
+	p.With(func(k *state.Project) { k.AddressesFailed(p.clock.Now()) })
 }
 
 // takeSecondLook reads these ports by their IDs, to see whether they are attached to servers that the list of servers does not show
 // yet. It reports whether it has read all ports.
 func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []string) bool {
-	rows, err := calls.ListPorts(ctx, s, ids)
+	rows, err := listPorts(ctx, s, ids)
 	if err != nil {
 		log.FromContext(ctx).Info("Cannot look up ports without a server yet", "ports", len(ids), "error", err.Error())
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.SetPorts(rows, p.clock.Now())
+	p.With(func(k *state.Project) { k.SetPorts(rows, p.clock.Now()) })
 	return true
 }
 
 // apply updates the known resources from the lists. It returns the time until the next round and what has changed.
-func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Change) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Project) apply(ctx context.Context, a state.Answers) (next time.Duration, news state.Change) {
 	a.Now = p.clock.Now()
-	next, news, resumed := p.known.Apply(a)
-	if resumed {
+	p.With(func(k *state.Project) { next, news = k.Apply(a) })
+	if news.All {
 		log.FromContext(ctx).Info("Listed the servers of a project", "servers", len(a.Rows))
 	}
 	return next, news
@@ -152,14 +141,13 @@ func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error)
 	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)
 	}
-	p.mu.Lock()
-	f := p.known.Failed(err, p.clock.Now())
-	p.mu.Unlock()
+	var f state.Failure
+	p.With(func(k *state.Project) { f = k.Failed(err, p.clock.Now()) })
 	if f.First {
 		log.FromContext(ctx).Info("Cannot list the servers of a project; keeping the known ones", "error", err.Error())
 	}
 	if f.Outdated {
-		p.changed(ctx, p, Change{All: true})
+		p.changed(ctx, p, state.Change{All: true})
 	}
 	return f.Next
 }

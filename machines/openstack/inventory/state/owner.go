@@ -1,0 +1,208 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The metadata keys of a server's owner tag.
+const (
+	// MetadataMachineUID holds the UID of the Machine. machine-controller uses the same key, so that each program recognises the
+	// other's servers.
+	MetadataMachineUID = "machine-uid"
+	// MetadataClusterID holds the cluster ID.
+	MetadataClusterID = "drover-cluster-id"
+)
+
+// Kind is the type of a resource that has an owner tag.
+type Kind string
+
+// The kinds of resources.
+const (
+	PortKind       Kind = "port"
+	FloatingIPKind Kind = "floating IP"
+	ServerKind     Kind = "server"
+)
+
+// Tag is an owner tag: it names the Machine that owns a resource. It is the description of a port or floating IP, and part of the
+// metadata of a server.
+type Tag struct {
+	Kind    Kind
+	Cluster string
+	Machine types.UID
+	// N numbers the resources of that kind of one Machine, from 0.
+	N int
+}
+
+const tagPrefix = "drover"
+
+// String returns the description of the port or floating IP with this tag. drover finds the resource by this description.
+func (tag Tag) String() string {
+	return fmt.Sprintf("%s %s %s %d", tagPrefix, tag.Cluster, tag.Machine, tag.N)
+}
+
+// parseTag parses the description of a resource. It returns false when drover did not write it.
+func parseTag(kind Kind, description string) (Tag, bool) {
+	parts := strings.Split(description, " ")
+	if len(parts) != 4 || parts[0] != tagPrefix {
+		return Tag{}, false
+	}
+	n, err := strconv.Atoi(parts[3])
+	return Tag{Kind: kind, Cluster: parts[1], Machine: types.UID(parts[2]), N: n}, err == nil
+}
+
+// Site is a project in a region.
+type Site struct{ Project, Region string }
+
+// String returns the project and the region, for messages.
+func (s Site) String() string { return fmt.Sprintf("project %s in region %q", s.Project, s.Region) }
+
+// Machine is the inventory's view of a Machine. Only its UID and what an operator allows prove that a cloud resource belongs to the
+// Machine, because the author of the Machine can write the other fields.
+type Machine struct {
+	UID types.UID
+	// ServerName is the name of the Machine's server.
+	ServerName string
+	// ServerID is the ID of the server in spec.providerID; empty when there is none. It shows where to look and proves nothing.
+	ServerID string
+	// Adopts is the ID of the server that an operator allows the Machine to take over; empty when there is none, or when no
+	// admission policy prevents others from setting the annotation.
+	Adopts string
+	// Refusal is the reason why the server in Adopts may not be adopted; empty when it may be adopted. Project.Adopt sets it.
+	Refusal string
+	// FloatingIPID is the ID of the floating IP in an annotation of machine-controller; empty when there is none.
+	FloatingIPID string
+	// Recorded is where the Machine's server was last seen; zero when that is not recorded.
+	Recorded Site
+	// Replaced is true when the Machine is replaced after it has lost its server: it has an owner and is not paused.
+	Replaced bool
+	// Leaving is true while the Machine is being deleted. Joined is true once it has a Node, and Ready while its status shows that this
+	// Node is Ready.
+	Leaving, Joined, Ready bool
+}
+
+// Machines has the Machines for which Cloud.Instance was called. Its methods are called with the lock of the inventory held: they
+// must not call the inventory.
+type Machines interface {
+	// Get returns the Machine with that UID, and reports whether it is registered.
+	Get(uid types.UID) (Machine, bool)
+	// All returns all registered Machines, in no order.
+	All() iter.Seq[Machine]
+	// Naming returns the UID of the Machine whose spec.providerID names a server; empty when there is none.
+	Naming(serverID string) types.UID
+}
+
+// Cluster is the cluster ID, as it is written in owner tags. Only its methods decide who owns a resource.
+type Cluster string
+
+// Verdict is the result of the decision whether a resource belongs to a Machine.
+type Verdict string
+
+const (
+	// Mine means that the resource belongs to the Machine.
+	Mine Verdict = "Mine"
+	// Adoptable means that the owner in the resource's tag does not exist any more, and an operator allows this Machine to take
+	// the resource over.
+	Adoptable Verdict = "Adoptable"
+	// Foreign means that the resource has another owner. drover does not write, use or delete it.
+	Foreign Verdict = "Foreign"
+	// Undecided means that the owner is not known yet. drover treats the resource as foreign, and decides again later.
+	Undecided Verdict = "Unknown"
+)
+
+// ServerTags are the fields of a server that show its owner.
+type ServerTags struct {
+	ID, Name string
+	// Machine is the UID in the server's metadata machine-uid. Cluster is the ID in its metadata drover-cluster-id. Either may be
+	// empty.
+	Machine types.UID
+	Cluster string
+}
+
+// Existence states whether the Machine in a server's tags exists.
+type Existence int
+
+const (
+	// ExistenceUnknown means that the look-up failed.
+	ExistenceUnknown Existence = iota
+	// Exists means that the Machine exists.
+	Exists
+	// ExistsNot means that the Machine does not exist.
+	ExistsNot
+)
+
+// MachineOf returns the UID of the Machine in a server's tags. It is empty when there is none, or when the tags have another
+// cluster's ID. A server with another cluster's ID never belongs to this cluster, even when a Machine of this cluster has the same
+// UID, as in a cluster that was restored from the other cluster's backup.
+func (c Cluster) MachineOf(t ServerTags) types.UID {
+	if t.Cluster != "" && t.Cluster != string(c) {
+		return ""
+	}
+	return t.Machine
+}
+
+// JudgeServer decides whether a server belongs to a Machine. owner states whether the Machine in the server's tag exists. The
+// reason is for users; it is empty when the server is the Machine's or adoptable.
+func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict, string) {
+	switch {
+	case t.Cluster != "" && t.Cluster != string(c):
+		return Foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.ID, MetadataClusterID, t.Cluster)
+	case t.Machine != "" && t.Machine == m.UID:
+		return Mine, ""
+	case t.Machine == "":
+		return Foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.ID, MetadataMachineUID)
+	case m.Adopts != t.ID:
+		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", t.ID, t.Machine, MetadataMachineUID)
+	case t.Name != m.ServerName:
+		return Foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.ID, t.Name, m.ServerName)
+	case owner == Exists:
+		return Foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", t.ID, t.Machine, MetadataMachineUID)
+	case owner == ExistenceUnknown:
+		return Undecided, fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", t.ID, t.Machine)
+	}
+	return Adoptable, ""
+}
+
+// ownsAddress reports whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
+// floating IP is known to have been on the Machine's own server. For a floating IP of machine-controller, which has no owner tag,
+// onOwn alone decides.
+func (c Cluster) ownsAddress(m *Machine, k Kind, description string, onOwn bool) bool {
+	tag, tagged := parseTag(k, description)
+	if !tagged {
+		return onOwn
+	}
+	return tag.Cluster == string(c) && tag.Machine == m.UID
+}
+
+// Read returns the owner tag in a description, and reports whether there is one of this cluster.
+func (c Cluster) Read(k Kind, description string) (Tag, bool) {
+	tag, ok := parseTag(k, description)
+	return tag, ok && tag.Cluster == string(c)
+}
+
+// Tag returns the owner tag of the n-th resource of that kind of a Machine, counted from 0.
+func (c Cluster) Tag(k Kind, machine types.UID, n int) Tag { return Tag{k, string(c), machine, n} }
+
+// Metadata returns the metadata with the owner tag of a Machine's server.
+func (c Cluster) Metadata(machine types.UID) map[string]string {
+	return map[string]string{MetadataMachineUID: string(machine), MetadataClusterID: string(c)}
+}
+
+// Has reports whether a server's tags name this cluster.
+func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
+
+// doubtAbsence returns why it proves nothing that one project (here) lacks the Machine's server, or showed it as deleted; empty when the
+// server is gone. seen is true when a list of this project has shown the server with the Machine's own tags.
+func doubtAbsence(m *Machine, here Site, seen bool) string {
+	switch {
+	case seen, m.Recorded == here:
+		return ""
+	case m.Recorded == Site{}:
+		return fmt.Sprintf("no record shows in which project the server was created; it is not in %s, but that does not prove that it is gone", here)
+	}
+	return fmt.Sprintf("the server was created in %s, but the Machine's credentials are now for %s: drover cannot look for the server until the credentials are for the first of these projects again", m.Recorded, here)
+}

@@ -1,0 +1,372 @@
+package state
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Servers holds the known servers of a project, by their IDs and by their Machines.
+type Servers struct {
+	cluster  Cluster
+	machines Machines
+	byID     map[string]*server
+	// byMachine has the servers that belong to a Machine or that its provider ID names, including servers that are gone.
+	byMachine map[types.UID]map[string]*server
+}
+
+func newServers(cluster Cluster, machines Machines) *Servers {
+	return &Servers{cluster: cluster, machines: machines, byID: map[string]*server{}, byMachine: map[types.UID]map[string]*server{}}
+}
+
+// isRegistered reports whether Cloud.Instance was called for a Machine with that UID.
+func (c *Servers) isRegistered(uid types.UID) bool {
+	_, ok := c.machines.Get(uid)
+	return ok
+}
+
+// isOurs reports whether a server that is not gone belongs to this cluster: it has the cluster's ID, or it belongs to a registered
+// Machine (servers of machine-controller have no cluster ID).
+func (c *Servers) isOurs(k *server) bool {
+	uid := k.machine()
+	return uid != "" && (c.cluster.Has(k.Tags()) || c.isRegistered(uid))
+}
+
+const (
+	// tombstoneAge is the minimum time for which drover remembers that a server is gone.
+	tombstoneAge = time.Hour
+	// missingAge is how long drover remembers a server that is missing from complete lists and that no Machine needs.
+	missingAge = 30 * time.Minute
+)
+
+// apply merges a list into the cache, and returns the IDs of the servers that changed, sorted. A server that a full list lacks
+// becomes missing, but not gone. A server that drover learned of after the list began does not become missing.
+func (c *Servers) apply(a Answers) (changed []string) {
+	present := make(map[string]bool, len(a.Rows))
+	for i := range a.Rows {
+		present[a.Rows[i].ID] = true
+		c.revive(&a.Rows[i], a)
+		if c.merge(a.Rows[i], a.Now) {
+			changed = append(changed, a.Rows[i].ID)
+		}
+	}
+	for id, k := range c.byID {
+		switch {
+		case c.isOver(k, a.Now):
+			c.unindex(k)
+			delete(c.byID, id)
+		case a.Full && k.present() && !present[id] && k.since.Before(a.Started):
+			k.missing, k.missingSince = true, a.Now
+			changed = append(changed, id)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// isOver reports whether a server that is gone or missing may be removed from the cache.
+func (c *Servers) isOver(k *server, now time.Time) bool {
+	switch {
+	case k.present(), k.machine() != "" && c.machines.Naming(k.ID) == k.machine():
+		return false
+	case k.missing:
+		return now.Sub(k.missingSince) > missingAge && !c.isRegistered(k.machine())
+	}
+	return now.Sub(k.goneAt) > tombstoneAge
+}
+
+// revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after the 404 shows
+// the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list may lag.
+func (c *Servers) revive(r *ServerRow, a Answers) {
+	k := c.byID[r.ID]
+	if k == nil || !k.gone || !k.goneByGet || !a.Full || !a.Started.After(k.goneAt) || r.Status == statusDeleted {
+		return
+	}
+	k.gone, k.goneByGet, k.missing, k.missingSince = false, false, true, a.Now
+}
+
+// merge merges one row into the cache, and reports whether the row contains anything new. A row that is older than the known row
+// does not replace it; it only proves that the server existed.
+func (c *Servers) merge(r ServerRow, now time.Time) bool {
+	k, ok := c.byID[r.ID]
+	if !ok {
+		k = &server{since: now}
+		c.byID[r.ID] = k
+		c.update(k, r, now)
+		return true
+	}
+	if k.gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
+		return false
+	}
+	if r.Status == statusError && k.Status == statusError && r.Fault.Message == "" {
+		r.Fault = k.Fault
+	}
+	found := k.missing
+	if k.same(&r) && !k.gone {
+		k.missing = false
+		k.Updated = r.Updated
+		return found
+	}
+	c.update(k, r, now)
+	return true
+}
+
+// update replaces the row of a server.
+func (c *Servers) update(k *server, r ServerRow, now time.Time) {
+	if len(r.Metadata) == 0 && r.Status == statusDeleted {
+		r.Metadata = k.Metadata
+	}
+	c.unindex(k)
+	k.show(r, now)
+	k.tagged = c.cluster.MachineOf(r.Tags())
+	if k.adopter == k.tagged {
+		k.adopter = ""
+	}
+	c.index(k)
+}
+
+// markGone records that a GET of the server with that ID, made on behalf of a Machine, was answered with 404.
+func (c *Servers) markGone(id string, machine types.UID, now time.Time) {
+	k := c.byID[id]
+	if k == nil {
+		k = &server{ServerRow: ServerRow{ID: id}, expected: machine, since: now}
+		c.byID[id] = k
+		c.index(k)
+	}
+	k.gone, k.goneAt, k.fluxSince, k.missing, k.goneByGet = true, now, time.Time{}, false, true
+}
+
+// index adds a server to the index by Machine.
+func (c *Servers) index(k *server) {
+	if uid := k.machine(); uid != "" {
+		if c.byMachine[uid] == nil {
+			c.byMachine[uid] = map[string]*server{}
+		}
+		c.byMachine[uid][k.ID] = k
+	}
+}
+
+// unindex removes a server from the index by Machine.
+func (c *Servers) unindex(k *server) {
+	uid := k.machine()
+	delete(c.byMachine[uid], k.ID)
+	if len(c.byMachine[uid]) == 0 {
+		delete(c.byMachine, uid)
+	}
+}
+
+// ofMachine returns the servers of a Machine, living and gone. gone includes a server that no list has shown and that the Machine only
+// names. A server counts as living only if its tags, or an adoption, show that it belongs to the Machine.
+func (c *Servers) ofMachine(uid types.UID) (living, gone []*server) {
+	for _, k := range c.byMachine[uid] {
+		switch {
+		case k.gone:
+			gone = append(gone, k)
+		case k.belongsTo(uid):
+			living = append(living, k)
+		}
+	}
+	return living, gone
+}
+
+// hasSince reports whether a server of the Machine is living, or was first known after the given time and is gone. Earlier servers of
+// the Machine that are gone do not count.
+func (c *Servers) hasSince(machine types.UID, after time.Time) bool {
+	living, gone := c.ofMachine(machine)
+	return len(living) > 0 || slices.ContainsFunc(gone, func(k *server) bool { return k.since.After(after) })
+}
+
+// Has reports whether a server of the Machine is or was known: the server id or, when id is empty, any server.
+func (c *Servers) Has(machine types.UID, id string) bool {
+	for _, k := range c.byMachine[machine] {
+		if (id == "" || id == k.ID) && k.belongsTo(machine) {
+			return true
+		}
+	}
+	return false
+}
+
+// choose returns one of several servers of a Machine: the server that the Machine names, else the oldest server that has not
+// failed, else the oldest; nil when there are none.
+func choose(all []*server, serverID string) *server {
+	if len(all) == 0 {
+		return nil
+	}
+	rank := func(k *server) int {
+		switch {
+		case k.ID == serverID:
+			return 0
+		case !k.failed():
+			return 1
+		}
+		return 2
+	}
+	return slices.MinFunc(all, func(a, b *server) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// TagAgain is how long drover waits before it tries again to write tags that could not be written.
+const TagAgain = 10 * time.Minute
+
+// Adopt records that a Machine adopts a server whose tags name another Machine. It returns false when the tags have changed
+// meanwhile.
+func (c *Servers) Adopt(id string, from, to types.UID) bool {
+	k := c.byID[id]
+	if k == nil || !k.present() || k.Tags().Machine != from {
+		return false
+	}
+	c.unindex(k)
+	k.adopter = to
+	c.index(k)
+	return true
+}
+
+// Untagged is a server of a Machine that lacks one of its two tags. Was is the Machine in the server's machine-uid; while the
+// server is being adopted, this is another Machine.
+type Untagged struct {
+	ID           string
+	Machine, Was types.UID
+}
+
+// Untagged returns up to limit servers to tag now, and reports whether there are more. It records that they are tagged now, so
+// that it does not return the same servers again before TagAgain has passed. A server that no Machine adopts is included only
+// if the Machine in its tags is registered.
+func (c *Servers) Untagged(limit int, now time.Time) (found []Untagged, more bool) {
+	for id, k := range c.byID {
+		if len(found) == limit {
+			return found, true
+		}
+		if !k.present() || !k.taggedAt.IsZero() && now.Sub(k.taggedAt) < TagAgain {
+			continue
+		}
+		if k.adopter != "" || k.tagged != "" && k.Tags().Cluster == "" && c.isRegistered(k.tagged) {
+			k.taggedAt = now
+			found = append(found, Untagged{ID: id, Machine: cmp.Or(k.adopter, k.tagged), Was: k.Tags().Machine})
+		}
+	}
+	return found, false
+}
+
+// SetMetadata records that metadata was written onto a server.
+func (c *Servers) SetMetadata(id string, metadata map[string]string) {
+	k, ok := c.byID[id]
+	if !ok {
+		return
+	}
+	r := k.ServerRow
+	r.Metadata = make(map[string]string, len(k.Metadata)+len(metadata))
+	maps.Copy(r.Metadata, k.Metadata)
+	maps.Copy(r.Metadata, metadata)
+	c.update(k, r, k.since)
+}
+
+const (
+	// DuplicateAge is how long a second server of a Machine must have been known before it is deleted, because the write of the
+	// Machine's spec.providerID may not be visible before that.
+	DuplicateAge = 2 * time.Minute
+	// DetachedAfter is how long a server may be ACTIVE without a node before its ports are looked up.
+	DetachedAfter = 2 * time.Minute
+)
+
+// duplicates returns the servers of the Machine that must be deleted now, in addition to the server that the Machine names. A
+// server is a duplicate when it exists, has both tags, and has been known for DuplicateAge. It is left out while the back-off
+// after the last request to delete it lasts. There are no duplicates unless the server that the Machine names belongs to the
+// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
+func (c *Servers) duplicates(machine types.UID, serverID string, now time.Time) (named *server, duplicates []*server) {
+	named = c.byID[serverID]
+	if named == nil || !named.belongsTo(machine) || !named.present() || named.Status != statusActive {
+		return nil, nil
+	}
+	for _, k := range c.byMachine[machine] {
+		if k != named && k.present() && k.tagged == machine && c.cluster.Has(k.Tags()) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now) {
+			duplicates = append(duplicates, k)
+		}
+	}
+	return named, duplicates
+}
+
+// hasPortsBeside reports whether the server still had its Machine's ports when they were looked up after another server of the
+// Machine had appeared. When two servers were created with the same port, either server may have lost the port.
+func (k *server) hasPortsBeside(other *server) bool {
+	return k.detached == "" && !k.portsLooked.Before(other.since.Add(DuplicateAge))
+}
+
+// isPortLookDue reports whether the Machine's ports must be looked up now because a server has not become a node: once when the
+// server has been ACTIVE for DetachedAfter, and once for each other server of the Machine, because that may have taken the
+// server's ports.
+func (c *Servers) isPortLookDue(machine types.UID, k *server, now time.Time) bool {
+	if !k.belongsTo(machine) || k.Status != statusActive || !k.present() || k.detached != "" {
+		return false
+	}
+	wanted := []time.Time{k.activeSince.Add(DetachedAfter)}
+	for _, other := range c.byMachine[machine] {
+		if other != k && !other.gone {
+			wanted = append(wanted, other.since.Add(DuplicateAge))
+		}
+	}
+	return slices.ContainsFunc(wanted, func(at time.Time) bool { return !at.After(now) && k.portsLooked.Before(at) })
+}
+
+// The periods of the lists of servers.
+const (
+	// FastPeriod is the period while a server of this cluster is being deleted or a create is in doubt, because a Machine waits
+	// for the result. BuildPeriod is the period while servers are only being built. This is less urgent, because drover needs no
+	// list to notice that a Node has registered. RestPeriod is the period otherwise.
+	FastPeriod  = 2 * time.Second
+	BuildPeriod = 5 * time.Second
+	RestPeriod  = time.Minute
+	// longFlux is how long a server may be in a state that it leaves without another request, such as BUILD, before it counts as
+	// stuck. A stuck server does not shorten the period of the lists.
+	longFlux = 10 * time.Minute
+	// FullPeriod is the time between complete lists; unsettledFullPeriod is the time while a create is in doubt.
+	FullPeriod          = 10 * time.Minute
+	unsettledFullPeriod = 30 * time.Second
+	// Overlap is how far a list of changes reaches back before the last list, on the cloud's clock, because a change that Nova
+	// writes during a list has an older time.
+	Overlap = time.Minute
+)
+
+// period returns the time until the next list. unsettled is true while a create is in doubt.
+func (c *Servers) period(now time.Time, unsettled bool) time.Duration {
+	if unsettled {
+		return FastPeriod
+	}
+	next := RestPeriod
+	for _, k := range c.byID {
+		if began := k.changing(); !began.IsZero() && !k.gone && c.isOurs(k) {
+			next = min(next, k.period(now.Sub(began)))
+		}
+	}
+	return next
+}
+
+// changing returns when the server entered the state that it is expected to leave soon, or when its deletion was last requested,
+// whichever is later; zero when the server is not expected to change.
+func (k *server) changing() time.Time {
+	if k.asked.After(k.fluxSince) {
+		return k.asked
+	}
+	return k.fluxSince
+}
+
+// period returns the time until the next list of servers, if this server is the only one that changes. flux is how long it has
+// been changing.
+func (k *server) period(flux time.Duration) time.Duration {
+	switch {
+	case flux >= longFlux:
+		return RestPeriod
+	case k.Status == statusBuild && k.TaskState != taskDeleting && k.asked.IsZero():
+		return BuildPeriod
+	}
+	return FastPeriod
+}
+
+// isFullDue reports whether the next list must be a complete one.
+func isFullDue(now, lastFull time.Time, unsettled bool) bool {
+	since := now.Sub(lastFull)
+	return lastFull.IsZero() || since >= FullPeriod || unsettled && since >= unsettledFullPeriod
+}
