@@ -3,7 +3,6 @@ package nodegroup
 import (
 	"context"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,9 +37,7 @@ type freshness struct {
 	// behind is when a watch began to lag, in Unix nanoseconds; 0 when no watch lags.
 	behind atomic.Int64
 
-	// mu guards the fields below.
-	mu sync.Mutex
-	// suspects holds, by kind, an object whose newest version, or whose deletion, the watch has not delivered although a live read shows it.
+	// Only probe uses the fields below. suspects holds, by kind, an object whose newest version, or whose deletion, the watch has not delivered although a live read shows it.
 	suspects map[schema.GroupVersionKind]suspect
 	// said reports whether the log says that a watch lags.
 	said bool
@@ -73,9 +70,6 @@ func newFreshness(p parts, s *store) *freshness {
 	}
 }
 
-// reached records that the API server of the control cluster has just answered.
-func (f *freshness) reached() { f.reach.AnsweredControl() }
-
 // check returns an error when the snapshot may be wrong: an API server has not answered for too long, or a watch does not
 // deliver its changes.
 //
@@ -84,7 +78,7 @@ func (f *freshness) check() error {
 	if away := f.reach.Away(); away != "" {
 		return model.Refusef(model.Unavailable, "%s", away)
 	}
-	if behind := f.since(&f.behind); behind >= staleAfter {
+	if behind := f.lag(); behind >= staleAfter {
 		return model.Refusef(model.Unavailable, "informer caches have lagged behind the API server for %s", behind.Truncate(time.Second))
 	}
 	return nil
@@ -100,19 +94,17 @@ func (f *freshness) checkLeader() error {
 	return nil
 }
 
-// since returns the time that has passed since the stored moment; 0 when no moment is stored.
-func (f *freshness) since(moment *atomic.Int64) time.Duration {
-	at := moment.Load()
+// lag returns how long a watch has lagged; 0 when none lags.
+func (f *freshness) lag() time.Duration {
+	at := f.behind.Load()
 	if at == 0 {
 		return 0
 	}
 	return f.clock.Now().Sub(time.Unix(0, at))
 }
 
-// probe compares an object in the caches with the API server, and records whether a watch lags.
+// probe compares an object in the caches with the API server, and records whether a watch lags. It must not be called concurrently.
 func (f *freshness) probe(ctx context.Context) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	oldest := f.sample(ctx)
 	_, own := f.store.latest()
 	if oldest = earlier(oldest, own); oldest.IsZero() {
@@ -122,7 +114,7 @@ func (f *freshness) probe(ctx context.Context) {
 	}
 	f.behind.Store(oldest.UnixNano())
 	// The log has the cause before the first call is refused.
-	if f.since(&f.behind) >= staleAfter-probeEvery && !f.said {
+	if f.lag() >= staleAfter-probeEvery && !f.said {
 		f.said = true
 		ctrl.LoggerFrom(ctx).Info("A watch does not deliver changes that the API server has, so the autoscaler's calls will be refused; a proxy before the API server may buffer its answers",
 			"since", oldest, "refusedAfter", staleAfter)
@@ -130,8 +122,7 @@ func (f *freshness) probe(ctx context.Context) {
 }
 
 // sample reads one object from the API server, of another kind each time, and compares it with the caches. When the watches have
-// not yet delivered a version that was read, sample returns the time of the oldest such read; otherwise it returns zero. The
-// caller holds mu.
+// not yet delivered a version that was read, sample returns the time of the oldest such read; otherwise it returns zero.
 func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	kind := membership.Kinds[f.round%len(membership.Kinds)]
 	snapshot, _ := f.store.latest()

@@ -81,7 +81,7 @@ func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName,
 	b.options.Clock, b.options.Discovery.Cloud = b.clock, pools.OpenStack
 	b.options.Reach = b.reach()
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
-	b.groups.freshness.reached()
+	b.groups.freshness.reach.AnsweredControl()
 	// The stored time makes the autoscaler's last call seem recent. Otherwise Groups would read the sizes again at the next call.
 	b.groups.sizes.served.Store(pools.Noon.UnixNano())
 	b.watch()

@@ -19,14 +19,8 @@ type metrics struct {
 	moved   *prometheus.CounterVec
 
 	mu sync.Mutex
-	// counted holds the series of the counters that exist for each group, by id of the group.
-	counted map[string]*counted
-}
-
-// counted holds the names of the calls that have changed a group, and the time of the last such call.
-type counted struct {
-	calls map[string]bool
-	last  time.Time
+	// counted holds the time of the last change of each group that has counters, by id of the group.
+	counted map[string]time.Time
 }
 
 // keepSeries is how long the counters of a deleted group are kept after its last change.
@@ -42,7 +36,7 @@ var (
 
 func newMetrics() *metrics {
 	return &metrics{
-		counted: map[string]*counted{},
+		counted: map[string]time.Time{},
 		build: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_nodegroup_snapshot_seconds", Help: "Time to bring the snapshot of the node groups up to date.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
@@ -76,10 +70,7 @@ func (m *metrics) built(took time.Duration) { m.build.Observe(took.Seconds()) }
 func (m *metrics) changed(group, call string, before, after int32, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.counted[group] == nil {
-		m.counted[group] = &counted{calls: map[string]bool{}}
-	}
-	m.counted[group].calls[call], m.counted[group].last = true, now
+	m.counted[group] = now
 	m.changes.WithLabelValues(group, call).Inc()
 	if after > before {
 		m.moved.WithLabelValues(group, "up").Add(float64(after - before))
@@ -92,15 +83,12 @@ func (m *metrics) changed(group, call string, before, after int32, now time.Time
 func (m *metrics) sweep(living map[string]*model.Group, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.counted, func(group string, of *counted) bool {
-		if living[group] != nil || now.Sub(of.last) < keepSeries {
+	maps.DeleteFunc(m.counted, func(group string, last time.Time) bool {
+		if living[group] != nil || now.Sub(last) < keepSeries {
 			return false
 		}
-		for call := range of.calls {
-			m.changes.DeleteLabelValues(group, call)
-		}
-		m.moved.DeleteLabelValues(group, "up")
-		m.moved.DeleteLabelValues(group, "down")
+		m.changes.DeletePartialMatch(prometheus.Labels{"group": group})
+		m.moved.DeletePartialMatch(prometheus.Labels{"group": group})
 		return true
 	})
 }

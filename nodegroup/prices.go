@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/nodegroup/model/price"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 // pricesKey is the key of the ConfigMap that holds the prices.
@@ -23,7 +23,7 @@ type prices struct {
 	configMap types.NamespacedName
 	// current is nil until prices have been read. trouble is the text of the error with which the last read failed. It is empty
 	// after a successful read.
-	current atomic.Pointer[price.Prices]
+	current atomic.Pointer[model.Prices]
 	trouble atomic.Pointer[string]
 }
 
@@ -39,12 +39,12 @@ func (p *prices) read(ctx context.Context) {
 	p.note(ctx, err)
 }
 
-func (p *prices) fetch(ctx context.Context) (*price.Prices, error) {
+func (p *prices) fetch(ctx context.Context) (*model.Prices, error) {
 	config := &corev1.ConfigMap{}
 	if err := p.live.Get(ctx, p.configMap, config); err != nil {
 		return nil, fmt.Errorf("reading the ConfigMap %s: %w", p.configMap, err)
 	}
-	next, err := price.Read(config.Data[pricesKey])
+	next, err := model.ReadPrices(config.Data[pricesKey])
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s: %s: %w", p.configMap, pricesKey, err)
 	}

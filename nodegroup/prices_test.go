@@ -14,7 +14,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/price"
 	"github.com/drover-project/drover/test/pools"
 )
 
@@ -106,7 +105,7 @@ func TestMissingAndInvalidPrices(t *testing.T) {
 		"a price list with flavors that have no prices is refused": {"flavors: [m1]", "flavors"},
 		"a negative price of memory is refused":                    {"cpu: 1\nmemoryGiB: -2", "memoryGiB is -2"},
 	} {
-		if _, err := price.Read(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
+		if _, err := model.ReadPrices(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, row.want)
 		}
 	}

@@ -249,7 +249,7 @@ func TestCallsWhileTheAPIServerCannotBeReached(t *testing.T) {
 		b.expect(p, 3)
 	})
 	t.Run("Refresh succeeds once the API server answers again", func(t *testing.T) {
-		b.groups.freshness.reached()
+		b.groups.freshness.reach.AnsweredControl()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/price"
 	"github.com/drover-project/drover/test/pools"
 )
 
@@ -221,7 +220,7 @@ func TestReadsDoNotWaitForChanges(t *testing.T) {
 	p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 	_, n := p.Node("a-1")
 	b := newBench(t, w, Options{RestartGuard: time.Minute, GPULabel: "gpu"})
-	b.groups.prices.current.Store(&price.Prices{CPU: 1, MemoryGiB: 1})
+	b.groups.prices.current.Store(&model.Prices{CPU: 1, MemoryGiB: 1})
 	slow := &slowReader{Reader: b.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
 	b.groups.sizes.live = slow
 	writing, goOn := make(chan struct{}), make(chan struct{})

@@ -107,7 +107,7 @@ func TestIncreasesWhileTheCloudDoesNotAnswerForAnHour(t *testing.T) {
 	})
 	b := newBench(t, w)
 	for minute := range 60 {
-		b.groups.freshness.reached()
+		b.groups.freshness.reach.AnsweredControl()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		got := answers(t, b.groups, []membership.Node{pools.Asked(n)})
 		shown := got[pools.MachineID(p, "a-2")] != fmt.Sprint(model.Creating, (*model.InstanceError)(nil))
@@ -120,7 +120,7 @@ func TestIncreasesWhileTheCloudDoesNotAnswerForAnHour(t *testing.T) {
 		b.clock.Step(time.Minute)
 	}
 	t.Run("increases are accepted while the cloud does not answer (CA-C112)", func(t *testing.T) {
-		b.groups.freshness.reached()
+		b.groups.freshness.reach.AnsweredControl()
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 	})
 }
@@ -293,7 +293,7 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 	t.Run("once the time of the restart guard is over, the autoscaler can request the upcoming nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
-		b.groups.freshness.reached()
+		b.groups.freshness.reach.AnsweredControl()
 		second.loop(t, 6)
 		b.expect(p, 8)
 	})

@@ -72,7 +72,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	t.Run("the node is not deleted as unregistered, however long its provider ID is missing (CA-C42)", func(t *testing.T) {
 		for range 30 {
 			b.clock.Step(time.Minute)
-			b.groups.freshness.reached()
+			b.groups.freshness.reach.AnsweredControl()
 			wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-1"), "unregistered")}), model.FailedPrecondition)
 		}
 		b.expect(p, 1)

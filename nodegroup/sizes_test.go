@@ -26,7 +26,7 @@ func pair(t *testing.T, w *pools.World) (first, second *bench) {
 		source: second, live: listing{first.client, second}, nodes: first.client, writer: first.client,
 		recorder: first.recorder, options: Options{Clock: first.clock, Discovery: first.options.Discovery, Reach: second.reach()},
 	})
-	second.groups.freshness.reached()
+	second.groups.freshness.reach.AnsweredControl()
 	second.watch()
 	wantKind(t, second.groups.store.renew(true), "")
 	second.freeze()
@@ -57,7 +57,7 @@ func TestAReplicaOfDroverWithLateWatchesReadsTheSizesFromTheAPIServer(t *testing
 			wantKind(t, second.groups.Refresh(t.Context()), "")
 			size(t, second, p, 5)
 			second.clock.Step(idleAfter - time.Second)
-			second.groups.freshness.reached()
+			second.groups.freshness.reach.AnsweredControl()
 		}
 		if got := second.lists.Load(); got != 1 {
 			t.Errorf("%d lists were made", got)

@@ -199,7 +199,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	if err != nil {
 		return err
 	}
-	w.freshness.reached()
+	w.freshness.reach.AnsweredControl()
 	w.store.adopt(after, c.Kept...)
 	w.metrics.changed(g.ID, r.reason, g.Target, c.Replicas, w.clock.Now())
 	w.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", g.Target, c.Replicas, c.Naming())

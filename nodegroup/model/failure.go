@@ -71,7 +71,7 @@ func obstacle(m *membership.Member) (fault.Code, string) {
 	switch {
 	case ptr.Deref(status.ErrorReason, "") != "":
 		return fault.Code(*status.ErrorReason), ptr.Deref(status.ErrorMessage, "")
-	case m.Facts().HasServer():
+	case m.Facts.HasServer():
 	case v1alpha1.Paused(annotations):
 		return fault.CodePaused, "the Machine is paused by annotation and has no server"
 	case annotations[v1alpha1.AnnotationInitializers] != "":

@@ -33,7 +33,7 @@ type Group struct {
 	Template []byte
 
 	// Members are the Machines of the group, sorted by name.
-	Members membership.Members
+	Members []*membership.Member
 	// Newest is the MachineSet of the current template; nil when there is none.
 	Newest *v1alpha1.MachineSet
 	// Rolling is true while Machines of an older template are being replaced. The rollout may then leave replicas without a
@@ -129,7 +129,7 @@ func (g *Group) Promises() []*membership.Member {
 	byUID := map[types.UID]*membership.Member{}
 	for _, m := range g.Members {
 		if g.Counts(m) {
-			facts = append(facts, m.Facts())
+			facts = append(facts, m.Facts)
 			byUID[m.UID()] = m
 		}
 	}

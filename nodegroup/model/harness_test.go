@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/persistent"
 	"github.com/drover-project/drover/test/pools"
 )
 
@@ -40,6 +39,6 @@ func soundness(s *Snapshot) error {
 		return s.flaw
 	}
 	all := *s
-	all.shown = persistent.Map[string]{}
+	all.shown = membership.Table[string]{}
 	return all.show(nil, slices.Sorted(maps.Keys(s.Groups)))
 }

@@ -14,7 +14,7 @@ import (
 // until the next attempt clears or renews it (CA-C49, decision 0030). A Machine that was created after the end of the back-off
 // has not waited, and shows no error before its own attempt.
 func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
-	if len(g.Owner.Backoffs) == 0 || m.Facts().HasServer() {
+	if len(g.Owner.Backoffs) == 0 || m.Facts.HasServer() {
 		return nil, time.Time{}
 	}
 	var last *v1alpha1.GroupBackoff

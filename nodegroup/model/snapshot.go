@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
 // Rules are the settings that all groups share.
@@ -32,8 +32,10 @@ type Snapshot struct {
 	rules  Rules
 	Groups map[string]*Group
 	// shown maps the ids of all instances to the id of their group.
-	shown persistent.Map[string]
-	now   time.Time
+	shown membership.Table[string]
+	// edit made this version, and may not change it any more.
+	edit *membership.Edit
+	now  time.Time
 	// seen holds, by the Machine's UID, the time of a failure after which the autoscaler asked to remove the Machine, although
 	// the Machine stayed because of the minimum size. The error of that failure is not shown to the autoscaler again; the error
 	// of a later failure is shown.
@@ -62,10 +64,11 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	if len(dirty) == 0 {
 		return &next
 	}
-	next.Groups, next.flaw = maps.Clone(s.Groups), nil
+	before := s.Groups
+	next.Groups, next.edit = maps.Clone(before), new(membership.Edit)
 	if s.flaw != nil {
 		// A snapshot with a broken invariant is rebuilt completely.
-		next.shown = persistent.Map[string]{}
+		before, next.shown = nil, membership.Table[string]{}
 	}
 	for id := range dirty {
 		delete(next.Groups, id)
@@ -73,40 +76,25 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 			next.Groups[id] = next.assemble(o)
 		}
 	}
-	next.flaw = next.show(s.Groups, slices.Sorted(maps.Keys(dirty)))
-	next.shown.Seal()
+	next.flaw = next.show(before, slices.Sorted(maps.Keys(dirty)))
 	return &next
 }
 
 // show replaces the instances of the groups with these ids in the map shown, and returns the first broken invariant.
 func (s *Snapshot) show(before map[string]*Group, ids []string) (flaw error) {
-	note := func(err error) {
-		if flaw == nil {
-			flaw = err
-		}
-	}
-	now := make(map[string]map[string]bool, len(ids))
 	for _, id := range ids {
-		shown, err := s.Groups[id].ids()
-		note(err)
-		now[id] = shown
-		for _, i := range before[id].list() {
-			if !shown[i.ID] && s.shown.Get(i.ID) == id {
-				s.shown.Drop(i.ID)
-			}
+		for _, i := range before[id].without(s.Groups[id]) {
+			s.shown.Drop(s.edit, i)
 		}
 	}
 	for _, id := range ids {
-		for i := range now[id] {
-			switch other := s.shown.Get(i); other {
-			case id:
-			case "":
-				s.shown.Set(i, id)
-			default:
-				note(fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i, id, other))
+		for _, i := range s.Groups[id].without(before[id]) {
+			if other := s.shown.Get(i); other != "" {
+				flaw = cmp.Or(flaw, fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i, id, other))
 			}
+			s.shown.Set(s.edit, i, id)
 		}
-		note(s.Groups[id].check())
+		flaw = cmp.Or(flaw, s.Groups[id].check())
 	}
 	return flaw
 }
@@ -119,19 +107,19 @@ func (g *Group) list() []Instance {
 	return g.instances
 }
 
-// ids returns the ids of the group's instances, and an error when two instances have the same id.
-func (g *Group) ids() (map[string]bool, error) {
-	var err error
-	list := g.list()
-	shown := make(map[string]bool, len(list))
-	for n := range list {
-		if id := list[n].ID; shown[id] {
-			err = fmt.Errorf("instance %s is twice in group %s (CA-C40)", id, g.ID)
-		} else {
-			shown[id] = true
+// without returns the ids of the group's instances without those that another version of the group also has. Both versions may be
+// nil. The instances have the order of the Machines, so without compares the lists in one pass.
+func (g *Group) without(other *Group) (ids []string) {
+	theirs, at := other.list(), 0
+	for n, i := range g.list() {
+		for at < len(theirs) && other.Members[at].Machine.Name < g.Members[n].Machine.Name {
+			at++
+		}
+		if at == len(theirs) || theirs[at].ID != i.ID || other.Members[at].Machine.Name != g.Members[n].Machine.Name {
+			ids = append(ids, i.ID)
 		}
 	}
-	return shown, err
+	return ids
 }
 
 // check returns the first broken invariant of one group.

@@ -44,7 +44,7 @@ func (g *Group) hideRemoved(ix *membership.Index, sets []*v1alpha1.MachineSet) {
 // hideNamed hides the members that a list of removals names.
 func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why Hiding) {
 	for _, r := range removals {
-		if m := ix.Member(r.UID); m != nil && g.Members.Has(m) {
+		if m := ix.Member(r.UID); m != nil && ix.GroupOf(m) == g.ID {
 			g.Hidden[r.UID] = why
 		}
 	}
@@ -106,7 +106,7 @@ func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy)
 	facts := make([]rollout.MachineFacts, 0, len(members))
 	byUID := make(map[types.UID]*membership.Member, len(members))
 	for _, m := range members {
-		facts = append(facts, m.Facts())
+		facts = append(facts, m.Facts)
 		byUID[m.UID()] = m
 	}
 	sorted := make([]*membership.Member, 0, len(members))

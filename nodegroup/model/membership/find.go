@@ -21,7 +21,7 @@ func (ix *Index) Find(asked Node) *Member {
 	if n.ProviderID == "" {
 		return nil
 	}
-	for _, name := range ix.nodeClaims.servers.Get(ix.nodeServer(n.ProviderID)) {
+	for _, name := range ix.of(nodesByServer, ix.nodeServer(n.ProviderID)) {
 		if m := ix.members.Get(ix.nodes.Get(name).machine); m != nil {
 			return m
 		}
@@ -35,7 +35,7 @@ func (ix *Index) Named(p Placeholder) *Member {
 	if p.Machine == "" {
 		return nil
 	}
-	m := ix.choose(ix.machineClaims.keys.Get(p.namespace()+"/"+p.Machine), nodeFacts{})
+	m := ix.choose(ix.of(machinesByKey, p.namespace()+"/"+p.Machine), nodeFacts{})
 	if m == nil || ix.GroupOf(m) != p.Group {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (ix *Index) known(n Node) *corev1.Node {
 	if n.ProviderID == "" || named != nil && ix.nodeServer(named.Spec.ProviderID) == ix.nodeServer(n.ProviderID) {
 		return named
 	}
-	for _, name := range ix.nodeClaims.servers.Get(ix.nodeServer(n.ProviderID)) {
+	for _, name := range ix.of(nodesByServer, ix.nodeServer(n.ProviderID)) {
 		return ix.nodes.Get(name).node
 	}
 	return nil

@@ -1,13 +1,16 @@
 package membership
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
 // Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: Apply returns the next
@@ -19,26 +22,41 @@ type Index struct {
 	identities
 	// deployments and sets are keyed by namespace/name. groupIDs holds the group ids of deployments by UID, and setsByUID the
 	// sets by UID.
-	deployments persistent.Map[*v1alpha1.MachineDeployment]
-	sets        persistent.Map[*v1alpha1.MachineSet]
-	groupIDs    persistent.Map[string]
-	setsByUID   persistent.Map[*v1alpha1.MachineSet]
-	// setsOf holds the UIDs of a deployment's sets, by the deployment's UID. lists holds the members of a set, by the set's
-	// UID.
-	setsOf persistent.Map[persistent.Names]
-	lists  persistent.Map[Members]
-
+	deployments Table[*v1alpha1.MachineDeployment]
+	sets        Table[*v1alpha1.MachineSet]
+	groupIDs    Table[string]
+	setsByUID   Table[*v1alpha1.MachineSet]
 	// members is keyed by the UID of the Machine, nodes by the name of the Node.
-	members persistent.Map[*Member]
-	nodes   persistent.Map[joined]
-	// nodesOf holds the names of the Nodes of a Machine, by the Machine's UID.
-	nodesOf persistent.Map[persistent.Names]
-
-	machineClaims machineClaims
-	nodeClaims    nodeClaims
+	members Table[*Member]
+	nodes   Table[joined]
+	// lists holds the members of a set, by the set's UID.
+	lists Table[list]
+	links [relations]Table[[]string]
+	// edit made this version, and may not change it any more.
+	edit *Edit
 	// bareSets reports whether a MachineSet without a MachineDeployment may be a node group.
 	bareSets bool
 }
+
+// relation is a field by which an index finds objects. Machines and sets are found by UID, Nodes by name.
+type relation int
+
+const (
+	// machinesByServer is keyed by server ID, machinesByKey by the namespace/name of the Machine, and machinesByName by the name
+	// that its Node has or will have.
+	machinesByServer relation = iota
+	machinesByKey
+	machinesByName
+	// nodesByServer is keyed by server ID. The other two are keyed by what the Node's metadata names: the namespace/name of a
+	// Machine, or its UID.
+	nodesByServer
+	nodesByKey
+	nodesByOwner
+	// nodesOf is keyed by the UID of the Machine to which the Nodes belong, setsOf by the UID of the sets' deployment.
+	nodesOf
+	setsOf
+	relations
+)
 
 // NewIndex returns an empty index. The provider parses provider IDs and provider specs.
 func NewIndex(provider cloud.Provider, bareSets bool) *Index {
@@ -51,20 +69,8 @@ type joined struct {
 	machine string
 }
 
-// seal makes this version of the index immutable.
-func (ix *Index) seal() {
-	ix.deployments.Seal()
-	ix.sets.Seal()
-	ix.groupIDs.Seal()
-	ix.setsByUID.Seal()
-	ix.setsOf.Seal()
-	ix.lists.Seal()
-	ix.members.Seal()
-	ix.nodes.Seal()
-	ix.nodesOf.Seal()
-	ix.machineClaims.seal()
-	ix.nodeClaims.seal()
-}
+// of returns what has the key in a relation, sorted.
+func (ix *Index) of(r relation, key string) []string { return ix.links[r].Get(key) }
 
 // keyOf returns namespace/name of an object.
 func keyOf(o Object) string { return o.GetNamespace() + "/" + o.GetName() }
@@ -117,7 +123,7 @@ func (ix *Index) SetsIn(o *Owner) []*v1alpha1.MachineSet {
 	if s, ok := o.Object.(*v1alpha1.MachineSet); ok {
 		return []*v1alpha1.MachineSet{s}
 	}
-	uids := ix.setsOf.Get(string(o.GetUID()))
+	uids := ix.of(setsOf, string(o.GetUID()))
 	sets := make([]*v1alpha1.MachineSet, 0, len(uids))
 	for _, uid := range uids {
 		sets = append(sets, ix.setsByUID.Get(uid))
@@ -125,13 +131,36 @@ func (ix *Index) SetsIn(o *Owner) []*v1alpha1.MachineSet {
 	return sets
 }
 
-// MembersOf returns the members of the given sets.
-func (ix *Index) MembersOf(sets ...*v1alpha1.MachineSet) Members {
-	lists := make([]Members, 0, len(sets))
-	for _, s := range sets {
-		lists = append(lists, ix.lists.Get(string(s.UID)))
+// list is the members of one set, sorted by compare. Only its edit may change it in place.
+type list struct {
+	members []*Member
+	edit    *Edit
+}
+
+// MembersOf returns the members of the given sets, sorted by the name of their Machine.
+func (ix *Index) MembersOf(sets ...*v1alpha1.MachineSet) []*Member {
+	if len(sets) == 1 {
+		return ix.lists.Get(string(sets[0].UID)).members
 	}
-	return merge(lists)
+	var lists [][]*Member
+	for _, s := range sets {
+		if l := ix.lists.Get(string(s.UID)).members; len(l) > 0 {
+			lists = append(lists, l)
+		}
+	}
+	// The names of a set's Machines begin alike, so the lists in the order of their first members are mostly sorted already.
+	slices.SortFunc(lists, func(a, b []*Member) int { return compare(a[0], b[0]) })
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, compare)
+	return all
+}
+
+// compare orders members by name, namespace and UID of their Machine.
+func compare(a, b *Member) int {
+	if a.Machine.Name != b.Machine.Name {
+		return strings.Compare(a.Machine.Name, b.Machine.Name)
+	}
+	return cmp.Or(strings.Compare(a.Machine.Namespace, b.Machine.Namespace), cmp.Compare(a.Machine.UID, b.Machine.UID))
 }
 
 // AwaitsNode reports whether a Machine names a Node that the cache does not have.

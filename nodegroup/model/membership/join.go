@@ -1,10 +1,6 @@
 package membership
 
-import (
-	"github.com/drover-project/drover/nodegroup/model/persistent"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // matchNodes determines the Machine of each Node in u.matching again.
 func (u *update) matchNodes() {
@@ -26,13 +22,13 @@ func (u *update) matchNodes() {
 		if machine == j.machine {
 			continue
 		}
-		persistent.Unlink(&u.nodesOf, j.machine, name)
-		persistent.Link(&u.nodesOf, machine, name)
-		u.nodes.Set(name, joined{node: j.node, machine: machine})
+		unlink(&u.links[nodesOf], u.edit, j.machine, name)
+		link(&u.links[nodesOf], u.edit, machine, name)
+		u.nodes.Set(u.edit, name, joined{node: j.node, machine: machine})
 		moved = append(moved, u.nodeServer(j.node.Spec.ProviderID))
 	}
 	for _, server := range moved {
-		for _, name := range u.nodeClaims.servers.Get(server) {
+		for _, name := range u.of(nodesByServer, server) {
 			if uid := u.nodes.Get(name).machine; uid != "" {
 				u.joining[uid] = true
 			}
@@ -59,7 +55,7 @@ func (u *update) joinMachines() {
 
 // nodeOf chooses one of a Machine's Nodes: the Node with the Machine's name, or else the first by name.
 func (u *update) nodeOf(m *Member) *corev1.Node {
-	nodes := u.nodesOf.Get(string(m.Machine.UID))
+	nodes := u.of(nodesOf, string(m.Machine.UID))
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -82,7 +78,7 @@ func (u *update) providerIDOf(uid string, node *corev1.Node) string {
 	if _, ours := parsePlaceholder(node.Spec.ProviderID); ours {
 		return ""
 	}
-	for _, name := range u.nodeClaims.servers.Get(u.nodeServer(node.Spec.ProviderID)) {
+	for _, name := range u.of(nodesByServer, u.nodeServer(node.Spec.ProviderID)) {
 		other := u.nodes.Get(name)
 		if other.machine != "" && other.machine < uid {
 			return ""

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
 // nodeFacts are the facts that decide which Machine a node belongs to.
@@ -33,16 +32,16 @@ func factsOf(n *corev1.Node) nodeFacts {
 // when it is known. The node's owner, its annotation and its name are used only where they do not contradict the server (CA-C25, C26).
 func (ix *Index) match(n nodeFacts) *Member {
 	if n.ProviderID != "" {
-		if m := ix.choose(ix.machineClaims.servers.Get(ix.server(n.ProviderID)), n); m != nil {
+		if m := ix.choose(ix.of(machinesByServer, ix.server(n.ProviderID)), n); m != nil {
 			return m
 		}
 	}
 	if m := ix.members.Get(n.owner); m != nil && mayOwn(m, n) && !ix.contradicts(m, n.ProviderID) {
 		return m
 	}
-	for _, uids := range []persistent.Names{
-		ix.machineClaims.keys.Get(n.Annotations[v1alpha1.AnnotationNodeMachine]),
-		ix.machineClaims.names.Get(n.Name),
+	for _, uids := range [][]string{
+		ix.of(machinesByKey, n.Annotations[v1alpha1.AnnotationNodeMachine]),
+		ix.of(machinesByName, n.Name),
 	} {
 		if m := ix.choose(uids, n); m != nil && !ix.contradicts(m, n.ProviderID) {
 			return m
@@ -53,7 +52,7 @@ func (ix *Index) match(n nodeFacts) *Member {
 
 // choose returns the owner of a node among the Machines with these UIDs, whose fields all match the node. It prefers the Machine that
 // the node names as its owner, then a Machine that is not being deleted, then the oldest, then the first by name.
-func (ix *Index) choose(uids persistent.Names, n nodeFacts) *Member {
+func (ix *Index) choose(uids []string, n nodeFacts) *Member {
 	var chosen *Member
 	for _, uid := range uids {
 		m := ix.members.Get(uid)
@@ -100,4 +99,11 @@ func mayOwn(m *Member, n nodeFacts) bool {
 		return owns(m, n) && !older
 	}
 	return owns(m, n) || !older
+}
+
+func nodeRefName(m *v1alpha1.Machine) string {
+	if m.Status.NodeRef == nil {
+		return ""
+	}
+	return m.Status.NodeRef.Name
 }

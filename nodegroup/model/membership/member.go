@@ -23,17 +23,18 @@ type Member struct {
 	ProviderID string
 	// set is the UID of the MachineSet that the Machine belongs to.
 	set types.UID
-	// known holds the Machine's facts for package rollout.
-	known rollout.MachineFacts
-	// placement returns the result of Placement. It parses the spec only once.
-	placement func() (cloud.Placement, bool)
+	// Facts are the facts of the Machine for the decisions of package rollout.
+	Facts rollout.MachineFacts
+	// Placement returns the placement that the Machine's spec requests. It returns false when the spec does not name a placement. It
+	// parses the spec only once.
+	Placement func() (cloud.Placement, bool)
 }
 
 // NewMember returns the member of a Machine without a Node. The provider parses the Machine's provider spec.
 func NewMember(provider cloud.Provider, m *v1alpha1.Machine) *Member {
 	return &Member{
-		Machine: m, set: parentOf(m), known: rollout.Facts(m, 0, m.CreationTimestamp.Time),
-		placement: sync.OnceValues(func() (cloud.Placement, bool) { return provider.Placement(&m.Spec) }),
+		Machine: m, set: parentOf(m), Facts: rollout.Facts(m, 0, m.CreationTimestamp.Time),
+		Placement: sync.OnceValues(func() (cloud.Placement, bool) { return provider.Placement(&m.Spec) }),
 	}
 }
 
@@ -41,18 +42,12 @@ func NewMember(provider cloud.Provider, m *v1alpha1.Machine) *Member {
 func (m *Member) WithNode(node *corev1.Node, providerID string) *Member {
 	next := *m
 	next.Node, next.ProviderID = node, providerID
-	next.known.NodeRegistered = node != nil
+	next.Facts.NodeRegistered = node != nil
 	return &next
 }
 
 // UID returns the UID of the Machine.
 func (m *Member) UID() types.UID { return m.Machine.UID }
-
-// Facts returns the facts of the Machine for the decisions of package rollout.
-func (m *Member) Facts() rollout.MachineFacts { return m.known }
-
-// Placement returns the placement that the Machine's spec requests. It returns false when the spec does not name a placement.
-func (m *Member) Placement() (cloud.Placement, bool) { return m.placement() }
 
 // In reports whether the Machine belongs to the MachineSet s; false when s is nil.
 func (m *Member) In(s *v1alpha1.MachineSet) bool { return s != nil && m.set == s.UID }
@@ -64,7 +59,7 @@ func (m *Member) Registered() bool { return m.ProviderID != "" }
 // taint, or was never Ready. A Node that becomes NotReady later is not starting again: the phase of its Machine stays Running.
 // When the Machine has no phase because drover has not reconciled it yet, its Node counts as started.
 func (m *Member) Starting() bool {
-	if m.Node == nil || m.known.NodeReady || m.Machine.Status.Phase == nil {
+	if m.Node == nil || m.Facts.NodeReady || m.Machine.Status.Phase == nil {
 		return false
 	}
 	switch *m.Machine.Status.Phase {
@@ -76,7 +71,7 @@ func (m *Member) Starting() bool {
 
 // Usable reports whether pods can run on the member's Node: the Node is Ready and no longer has the startup taint.
 func (m *Member) Usable(startupTaint string) bool {
-	return m.Node != nil && m.Facts().NodeReady && !Tainted(m.Node, startupTaint)
+	return m.Node != nil && m.Facts.NodeReady && !Tainted(m.Node, startupTaint)
 }
 
 // Tainted reports whether a Node has a taint with the key.

@@ -22,17 +22,21 @@ var machineKind = v1alpha1.GroupVersion.WithKind("Machine")
 // that the cache lacks, Sample prefers that Node.
 func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	out := map[schema.GroupVersionKind]Object{}
-	if d, ok := ix.deployments.From(number); ok {
+	for _, d := range ix.deployments.from(number) {
 		out[v1alpha1.MachineDeploymentKind] = d
+		break
 	}
-	if s, ok := ix.sets.From(number); ok {
+	for _, s := range ix.sets.from(number) {
 		out[v1alpha1.MachineSetKind] = s
+		break
 	}
-	if m, ok := ix.members.From(number); ok {
+	for _, m := range ix.members.from(number) {
 		out[machineKind] = m.Machine
+		break
 	}
-	if j, ok := ix.nodes.From(number); ok {
+	for _, j := range ix.nodes.from(number) {
 		out[NodeKind] = j.node
+		break
 	}
 	for _, m := range ix.members.All {
 		if ix.AwaitsNode(m) && m.Machine.DeletionTimestamp.IsZero() {

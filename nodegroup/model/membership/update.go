@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
 // Event is a change of an object that a watch has delivered or a live read has shown.
@@ -29,14 +29,14 @@ type update struct {
 // Apply returns the index after the events, and the ids of the groups that the events change.
 func (ix *Index) Apply(events []Event) (*Index, map[string]bool) {
 	next := *ix
+	next.edit = new(Edit)
 	u := &update{Index: &next, dirty: map[string]bool{}, matching: map[string]bool{}, joining: map[string]bool{}}
 	for _, e := range events {
 		u.take(e)
 	}
 	u.matchNodes()
 	u.joinMachines()
-	next.seal()
-	return &next, u.dirty
+	return u.Index, u.dirty
 }
 
 func (u *update) take(e Event) {
@@ -57,12 +57,12 @@ func (u *update) takeDeployment(d *v1alpha1.MachineDeployment, gone bool) {
 	u.dirty[id] = true
 	old := u.deployments.Get(key)
 	if old != nil {
-		u.groupIDs.Drop(string(old.UID))
-		u.deployments.Drop(key)
+		u.groupIDs.Drop(u.edit, string(old.UID))
+		u.deployments.Drop(u.edit, key)
 	}
 	if !gone {
-		u.groupIDs.Set(string(d.UID), id)
-		u.deployments.Set(key, d)
+		u.groupIDs.Set(u.edit, string(d.UID), id)
+		u.deployments.Set(u.edit, key, d)
 	}
 }
 
@@ -71,14 +71,14 @@ func (u *update) takeSet(s *v1alpha1.MachineSet, gone bool) {
 	old := u.sets.Get(key)
 	if old != nil {
 		u.changed(old)
-		persistent.Unlink(&u.setsOf, string(parentOf(old)), string(old.UID))
-		u.sets.Drop(key)
-		u.setsByUID.Drop(string(old.UID))
+		unlink(&u.links[setsOf], u.edit, string(parentOf(old)), string(old.UID))
+		u.sets.Drop(u.edit, key)
+		u.setsByUID.Drop(u.edit, string(old.UID))
 	}
 	if !gone {
-		u.sets.Set(key, s)
-		u.setsByUID.Set(string(s.UID), s)
-		persistent.Link(&u.setsOf, string(parentOf(s)), string(s.UID))
+		u.sets.Set(u.edit, key, s)
+		u.setsByUID.Set(u.edit, string(s.UID), s)
+		link(&u.links[setsOf], u.edit, string(parentOf(s)), string(s.UID))
 		u.changed(s)
 	}
 }
@@ -96,7 +96,7 @@ func (u *update) changedMember(m *Member) { u.changed(u.setsByUID.Get(string(m.s
 func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
 	uid := string(m.UID)
 	old := u.members.Get(uid)
-	for _, other := range slices.Clone(u.machineClaims.keys.Get(keyOf(m))) {
+	for _, other := range u.of(machinesByKey, keyOf(m)) {
 		if other != uid && !gone {
 			u.takeMachine(u.members.Get(other).Machine, true)
 		}
@@ -113,10 +113,13 @@ func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
 	}
 	u.claimMachine(old, next)
 	if old != nil && (next == nil || next.set != old.set || compare(old, next) != 0) {
-		strike(&u.lists, string(old.set), old)
+		members := u.membersOf(old.set)
+		if at, found := slices.BinarySearchFunc(members, old, compare); found {
+			u.setMembers(old.set, slices.Delete(members, at, at+1))
+		}
 	}
 	if next == nil {
-		u.members.Drop(uid)
+		u.members.Drop(u.edit, uid)
 		return
 	}
 	u.put(next)
@@ -125,8 +128,32 @@ func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
 
 // put stores a version of a member.
 func (u *update) put(m *Member) {
-	u.members.Set(string(m.Machine.UID), m)
-	insert(&u.lists, string(m.set), m)
+	u.members.Set(u.edit, string(m.Machine.UID), m)
+	members := u.membersOf(m.set)
+	at, found := slices.BinarySearchFunc(members, m, compare)
+	if !found {
+		members = slices.Insert(members, at, m)
+	}
+	members[at] = m
+	u.setMembers(m.set, members)
+}
+
+// membersOf returns the members of a set, which the caller may change. The first call for a set copies them.
+func (u *update) membersOf(set types.UID) []*Member {
+	l := u.lists.Get(string(set))
+	if l.edit == u.edit {
+		return l.members
+	}
+	return slices.Clone(l.members)
+}
+
+// setMembers stores the members of a set, which are a result of membersOf. Without a set it stores nothing.
+func (u *update) setMembers(set types.UID, members []*Member) {
+	if len(members) == 0 || set == "" {
+		u.lists.Drop(u.edit, string(set))
+		return
+	}
+	u.lists.Set(u.edit, string(set), list{members, u.edit})
 }
 
 // claimMachine replaces the old version of a Machine by the next one in the maps that find Machines. Either version may be nil.
@@ -137,20 +164,29 @@ func (u *update) claimMachine(old, next *Member) {
 		return
 	}
 	if old != nil {
-		u.machineClaims.change(old.Machine, u.claimedServer(old.Machine), persistent.Unlink)
+		u.linkMachine(old.Machine, unlink)
 		u.rematchNodesOf(old.Machine)
 	}
 	if next != nil {
-		u.machineClaims.change(next.Machine, u.claimedServer(next.Machine), persistent.Link)
+		u.linkMachine(next.Machine, link)
 		u.rematchNodesOf(next.Machine)
 	}
 }
 
+// linkMachine adds a Machine to the relations that find Machines, or removes it.
+func (u *update) linkMachine(m *v1alpha1.Machine, do linking) {
+	uid := string(m.UID)
+	do(&u.links[machinesByKey], u.edit, keyOf(m), uid)
+	do(&u.links[machinesByName], u.edit, m.ServerName(), uid)
+	do(&u.links[machinesByName], u.edit, nodeRefName(m), uid)
+	do(&u.links[machinesByServer], u.edit, u.claimedServer(m), uid)
+}
+
 // rematchNodesOf adds the Nodes that may belong to a Machine to u.matching.
 func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
-	u.rematch(u.nodeClaims.owners.Get(string(m.UID)))
-	u.rematch(u.nodeClaims.keys.Get(keyOf(m)))
-	u.rematch(u.nodeClaims.servers.Get(u.claimedServer(m)))
+	u.rematch(u.of(nodesByOwner, string(m.UID)))
+	u.rematch(u.of(nodesByKey, keyOf(m)))
+	u.rematch(u.of(nodesByServer, u.claimedServer(m)))
 	for _, name := range []string{m.ServerName(), nodeRefName(m)} {
 		if u.nodes.Get(name).node != nil {
 			u.matching[name] = true
@@ -158,7 +194,7 @@ func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
 	}
 }
 
-func (u *update) rematch(nodes persistent.Names) {
+func (u *update) rematch(nodes []string) {
 	for _, name := range nodes {
 		u.matching[name] = true
 	}
@@ -167,17 +203,17 @@ func (u *update) rematch(nodes persistent.Names) {
 func (u *update) takeNode(n *corev1.Node, gone bool) {
 	old := u.nodes.Get(n.Name)
 	if old.node != nil {
-		u.claimNode(old.node, persistent.Unlink)
+		u.claimNode(old.node, unlink)
 	}
 	if !gone {
-		u.claimNode(n, persistent.Link)
-		u.nodes.Set(n.Name, joined{node: n, machine: old.machine})
+		u.claimNode(n, link)
+		u.nodes.Set(u.edit, n.Name, joined{node: n, machine: old.machine})
 		u.matching[n.Name] = true
 		return
 	}
-	u.nodes.Drop(n.Name)
+	u.nodes.Drop(u.edit, n.Name)
 	if old.machine != "" {
-		persistent.Unlink(&u.nodesOf, old.machine, n.Name)
+		unlink(&u.links[nodesOf], u.edit, old.machine, n.Name)
 		u.joining[old.machine] = true
 	}
 }
@@ -186,6 +222,8 @@ func (u *update) takeNode(n *corev1.Node, gone bool) {
 // server must be determined again, because only one of these Machines may have the server's provider ID.
 func (u *update) claimNode(n *corev1.Node, do linking) {
 	server := u.nodeServer(n.Spec.ProviderID)
-	u.nodeClaims.change(n, server, do)
-	u.rematch(u.nodeClaims.servers.Get(server))
+	do(&u.links[nodesByServer], u.edit, server, n.Name)
+	do(&u.links[nodesByOwner], u.edit, v1alpha1.NodeOwner(n.Labels, n.Annotations), n.Name)
+	do(&u.links[nodesByKey], u.edit, n.Annotations[v1alpha1.AnnotationNodeMachine], n.Name)
+	u.rematch(u.of(nodesByServer, server))
 }

@@ -89,17 +89,17 @@ func (sel *selection) removed(n membership.Node) bool {
 func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	made, g := n.MadeUp(), sel.group
 	switch {
-	case made && m.Facts().HasNode() && !sel.neverCame(m):
+	case made && m.Facts.HasNode() && !sel.neverCame(m):
 		// The autoscaler asks to remove a Machine without a node, because its list is up to two minutes old (CA-C70) or drover's
 		// watch of Nodes lags. But the Machine's status already names a node.
 		return model.Refusef(model.FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
 	case g.Hidden[m.UID()] == model.HiddenDeleting:
 		sel.dying = append(sel.dying, m)
-	case g.Hidden[m.UID()] == model.HiddenSurplus && g.Rolling && m.Facts().HasNode() && !m.Starting():
+	case g.Hidden[m.UID()] == model.HiddenSurplus && g.Rolling && m.Facts.HasNode() && !m.Starting():
 		sel.rolled = append(sel.rolled, m)
 	case g.Hidden[m.UID()] == model.HiddenSurplus:
 		sel.surplus = append(sel.surplus, m)
-	case made || m.Facts().Failed():
+	case made || m.Facts.Failed():
 		sel.loose = append(sel.loose, m)
 	default:
 		sel.firm = append(sel.firm, m)

@@ -1,4 +1,4 @@
-package price
+package model
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func FuzzANodeCostsMoreThanZeroWithEveryValidPriceList(f *testing.F) {
 		f.Add("a", text)
 	}
 	f.Fuzz(func(t *testing.T, flavor, text string) {
-		prices, err := Read(text)
+		prices, err := ReadPrices(text)
 		if err != nil {
 			return
 		}

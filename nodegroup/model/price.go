@@ -1,4 +1,4 @@
-package price
+package model
 
 import (
 	"errors"
@@ -23,11 +23,11 @@ type Prices struct {
 	GPU       float64 `json:"gpu"`
 }
 
-// least is the lowest price per hour that is returned: prices of 0 could not be compared (CA-C107).
-const least = 1e-6
+// leastPrice is the lowest price per hour that is returned: prices of 0 could not be compared (CA-C107).
+const leastPrice = 1e-6
 
-// Read parses prices from YAML. Its errors name the field.
-func Read(text string) (*Prices, error) {
+// ReadPrices parses prices from YAML. Its errors name the field.
+func ReadPrices(text string) (*Prices, error) {
 	p := &Prices{}
 	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
 		return nil, err
@@ -75,9 +75,9 @@ func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
 		return price
 	}
 	if has != nil && p.CPU+p.MemoryGiB > 0 {
-		return max(least, p.CPU*cores(has)+p.MemoryGiB*gibibytes(has)+p.GPU*gpus(has))
+		return max(leastPrice, p.CPU*cores(has)+p.MemoryGiB*gibibytes(has)+p.GPU*gpus(has))
 	}
-	dearest := max(least, p.CPU+p.MemoryGiB)
+	dearest := max(leastPrice, p.CPU+p.MemoryGiB)
 	for _, price := range p.Flavors {
 		dearest = max(dearest, price)
 	}
@@ -100,7 +100,7 @@ func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64)
 		allMemory += gibibytes(t.Capacity)
 	}
 	if allCores == 0 {
-		return least, least
+		return leastPrice, leastPrice
 	}
 	return cost / 2 / allCores, cost / 2 / allMemory
 }
@@ -112,7 +112,7 @@ func over(hourly float64, start, end time.Time) float64 {
 	if start.IsZero() || end.IsZero() || hours <= 0 {
 		hours = 1
 	}
-	return max(hourly, least) * hours
+	return max(hourly, leastPrice) * hours
 }
 
 func cores(list corev1.ResourceList) float64 { return list.Cpu().AsApproximateFloat64() }
