@@ -161,7 +161,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	if err != nil {
 		return err
 	}
-	approvers, err := csr.NewApproverCheck(csr.ApproverCheckOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
+	approvers, err := csr.NewApproverCheck(w.target, now, metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("making the check of approvers: %w", err)
 	}
