@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,10 +81,8 @@ func (g *ApproverCheck) check(ctx context.Context) {
 func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
 	var found []string
 	for _, group := range []string{bootstrap.Group, bootstrap.GroupOSM} {
-		for _, may := range []authorizationv1.ResourceAttributes{
-			{Verb: "create", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "nodeclient"},
-			{Verb: "update", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "approval"},
-		} {
+		for _, may := range []authorizationv1.ResourceAttributes{{Verb: "create", Subresource: "nodeclient"}, {Verb: "update", Subresource: "approval"}} {
+			may.Group, may.Resource = certificatesv1.GroupName, "certificatesigningrequests"
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: bootstrap.UserPrefix + "000000", Groups: []string{"system:bootstrappers", group, "system:authenticated"},
 				ResourceAttributes: &may,
