@@ -65,16 +65,17 @@ func (o *nodeOptions) validate() error {
 	return errors.Join(append(errs, unless(len(wrong) == 0, "--cluster-domain %q is not a domain: %s", o.clusterDomain, strings.Join(wrong, "; ")))...)
 }
 
-// network returns the network settings that the approver of certificates needs. apiServer is the URL that drover
+// reserved returns the addresses and names for which the approver of certificates refuses certificates. apiServer is the URL that drover
 // itself uses.
-func (o *nodeOptions) network(apiServer string) csr.Network {
-	n := csr.Network{ServiceDomain: o.clusterDomain, APIServers: []string{apiServer, o.apiServer}}
+func (o *nodeOptions) reserved(apiServer string) csr.Reserved {
+	r := csr.Reserved{Domain: o.clusterDomain}
+	r.AddServers(apiServer, o.apiServer)
 	for _, text := range o.serviceCIDRs {
 		if p, err := netip.ParsePrefix(text); err == nil {
-			n.ServiceCIDRs = append(n.ServiceCIDRs, p)
+			r.Ranges = append(r.Ranges, p)
 		}
 	}
-	return n
+	return r
 }
 
 // readSite returns the settings of user data, with the certificates from the file that --node-ca-bundle names.

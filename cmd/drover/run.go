@@ -161,7 +161,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	if err != nil {
 		return err
 	}
-	approvers, err := csr.NewApproverCheck(csr.ApproverCheckOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
+	approvers, err := csr.NewApproverCheck(w.target, now, metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("making the check of approvers: %w", err)
 	}
@@ -196,7 +196,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
-		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: its, Network: o.nodes.network(w.target.GetConfig().Host)}),
+		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: its, Reserved: o.nodes.reserved(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
 			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: machines.OtherStartupTaints, BareSets: o.has(bareMachineSets),
 			AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.GPUResource, GPULabel: o.groups.gpuLabel,

@@ -2,8 +2,54 @@ package csr
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 )
+
+// Machine is a Machine and what the cloud's inventory has for it.
+type Machine struct {
+	*v1alpha1.Machine
+	// Recorded is the server that spec.providerID names; empty when it names none.
+	Recorded cloud.ServerID
+	// Server is the server whose owner tag names this Machine, from the cloud's inventory; nil when there is none or the inventory is
+	// incomplete.
+	Server *cloud.Server
+	// Unknown describes why the inventory does not show whether there is a server; empty when the inventory is complete.
+	Unknown string
+}
+
+// Node is the Node with a Machine's server name.
+type Node struct {
+	corev1.Node
+	// Server is the server that the Node's provider ID names; empty while the Node has no provider ID that names one.
+	Server cloud.ServerID
+}
+
+func (m *Machine) key() string  { return m.Namespace + "/" + m.Name }
+func (m *Machine) paused() bool { return v1alpha1.Paused(m.Annotations) }
+
+// joined reports whether the Machine's status names a Node with the name of the server.
+func (m *Machine) joined() bool {
+	return m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName()
+}
+
+// serverID returns the Machine's server: the server with the Machine's owner tag, or else, while the inventory is incomplete, the
+// server that spec.providerID names. It returns "" when there is neither. It ignores spec.providerID of a paused Machine, because
+// drover does not maintain that field.
+func (m *Machine) serverID() cloud.ServerID {
+	switch {
+	case m.Server != nil:
+		return m.Server.Key
+	case m.Unknown != "" && !m.paused():
+		return m.Recorded
+	}
+	return ""
+}
 
 // Contenders holds the Machines that want a node name, and which of them may use it.
 type Contenders struct {
@@ -26,34 +72,23 @@ func Choose(machines []*Machine, n *Node) Contenders {
 	}
 	marked := func(m *Machine) bool { return m.Server != nil }
 	agrees := func(m *Machine) bool { return n != nil && n.Server != "" && n.Server == m.serverID() }
-	precedes := func(m *Machine) bool { return n != nil && !m.Created.After(n.Created) }
+	precedes := func(m *Machine) bool { return n != nil && !m.CreationTimestamp.After(n.CreationTimestamp.Time) }
 	for _, counts := range []func(*Machine) bool{
 		func(m *Machine) bool { return marked(m) && agrees(m) && precedes(m) },
 		func(m *Machine) bool { return marked(m) && agrees(m) },
 		agrees,
-		func(m *Machine) bool { return m.serverID() != "" && (!marked(m) || m.Server.Name == m.ServerName) },
+		func(m *Machine) bool { return m.serverID() != "" && (!marked(m) || m.Server.Name == m.ServerName()) },
 	} {
-		found, rest := split(machines, counts)
+		found := slices.DeleteFunc(slices.Clone(machines), func(m *Machine) bool { return !counts(m) })
 		switch len(found) {
 		case 0:
 		case 1:
-			return Contenders{Holder: found[0], Squatters: rest}
+			return Contenders{Holder: found[0], Squatters: slices.DeleteFunc(slices.Clone(machines), counts)}
 		default:
 			return Contenders{Equal: found}
 		}
 	}
 	return Contenders{}
-}
-
-func split(machines []*Machine, counts func(*Machine) bool) (found, rest []*Machine) {
-	for _, m := range machines {
-		if counts(m) {
-			found = append(found, m)
-		} else {
-			rest = append(rest, m)
-		}
-	}
-	return found, rest
 }
 
 // contested returns why a Machine may not use the node name; empty when it may.
@@ -62,18 +97,13 @@ func (c *Contenders) contested(m *Machine) string {
 	case c.Holder != nil && c.Holder.UID == m.UID:
 		return ""
 	case c.Holder != nil:
-		return fmt.Sprintf("the node name %s belongs to Machine %s", m.ServerName, c.Holder.Key)
+		return fmt.Sprintf("the node name %s belongs to Machine %s", m.ServerName(), c.Holder.key())
 	case len(c.Equal) > 0:
-		return fmt.Sprintf("Machines %s each have a server named %s", keys(c.Equal), m.ServerName)
+		var all []string
+		for _, equal := range c.Equal {
+			all = append(all, equal.key())
+		}
+		return fmt.Sprintf("Machines %s each have a server named %s", strings.Join(all, ", "), m.ServerName())
 	}
-	return fmt.Sprintf("several Machines want the node name %s and none has a server yet", m.ServerName)
-}
-
-// keys returns the Machines as a list for messages.
-func keys(machines []*Machine) string {
-	texts := make([]string, len(machines))
-	for i, m := range machines {
-		texts[i] = m.Key.String()
-	}
-	return strings.Join(texts, ", ")
+	return fmt.Sprintf("several Machines want the node name %s and none has a server yet", m.ServerName())
 }

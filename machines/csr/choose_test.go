@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 )
 
@@ -13,7 +14,7 @@ func TestWhichMachineMayUseANodeNameAndGetItsCertificates(t *testing.T) {
 	// machine returns a Machine whose server has the name n. The function change sets further fields, which the Machine's
 	// own name describes.
 	machine := func(name string, change func(*Machine)) *Machine {
-		m := &Machine{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), ServerName: "n"}
+		m := &Machine{Machine: machineNamed("ns", name, serverNamed("n"))}
 		change(m)
 		return m
 	}
@@ -23,13 +24,21 @@ func TestWhichMachineMayUseANodeNameAndGetItsCertificates(t *testing.T) {
 	renamed := machine("renamed", func(m *Machine) { m.Server = &cloud.Server{ID: "s-3", Key: "s-3", Name: "other"} })
 	recorded := machine("recorded", func(m *Machine) { m.Recorded, m.Unknown = "s-4", "not listed" })
 	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
-	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
+	paused := machine("paused", func(m *Machine) {
+		m.Recorded, m.Unknown = "s-1", "not listed"
+		annotated(v1alpha1.AnnotationPaused)(m.Machine)
+	})
 	claimed := machine("claimed", func(m *Machine) { m.Recorded = "s-1" })
 	// The author of the Machine liar runs a cloud. That cloud lists a server with the same ID as a server in another cloud.
 	registered := time.Unix(1700000000, 0)
 	liar := machine("liar", func(m *Machine) {
-		m.Server, m.Created = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"}, registered.Add(time.Hour)
+		m.Server, m.CreationTimestamp = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"}, metav1.NewTime(registered.Add(time.Hour))
 	})
+	nodeOf := func(server cloud.ServerID, created time.Time) *Node {
+		n := &Node{Server: server}
+		n.CreationTimestamp = metav1.NewTime(created)
+		return n
+	}
 	for _, tt := range []struct {
 		name     string
 		machines []*Machine
@@ -45,8 +54,8 @@ func TestWhichMachineMayUseANodeNameAndGetItsCertificates(t *testing.T) {
 		{"neither of two Machines whose servers have the same name may use it when the Node belongs to a third server (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
 		{"of two Machines whose servers have the same name, only the Machine to whose server the Node belongs may use it (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
 		{"while there is no Node, only the Machine whose server has the node name may use it, not one with a renamed server (F-7)", []*Machine{renamed, first}, nil, first, 0},
-		{"when two clouds list the ID of the Node's server for two Machines, only the one older than the Node may use the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
-		{"when two clouds list the ID of the Node's server for two Machines older than the Node, neither may use the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
+		{"when two clouds list the ID of the Node's server for two Machines, only the one older than the Node may use the name (F-7)", []*Machine{liar, second}, nodeOf("s-2", registered), second, 0},
+		{"when two clouds list the ID of the Node's server for two Machines older than the Node, neither may use the name (F-7)", []*Machine{liar, second}, nodeOf("s-2", registered.Add(2*time.Hour)), nil, 2},
 		{"a Machine whose server was renamed may use the name of the Node that belongs to this server (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
 		{"the owner tag of the Node's server decides which Machine may use the name, not another Machine's spec.providerID (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
 		{"a paused Machine's spec.providerID does not count, so only the other Machine, which has a server, may use the name (F-7)", []*Machine{paused, second}, nil, second, 0},

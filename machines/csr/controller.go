@@ -3,6 +3,7 @@ package csr
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -41,6 +42,20 @@ const (
 	patience     = time.Hour
 )
 
+// Reasons of Events: about Machines that want the same node name, and about a Machine whose node waits for a certificate.
+const (
+	reasonNameTaken     = "NodeNameTaken"
+	reasonNameAmbiguous = "NodeNameAmbiguous"
+	reasonUndecided     = "CertificateUndecided"
+)
+
+// warnEvery is the least time between two Events about the same Machine.
+const warnEvery = 10 * time.Minute
+
+// mostWarned is the number of Machines about which drover remembers that it has warned. When there are more, it forgets the oldest first,
+// and may warn about them earlier.
+const mostWarned = 10_000
+
 // Servers returns the servers of Machines from the cloud's inventory.
 type Servers interface {
 	// ServerOf returns the living server whose owner tag names the Machine, with the addresses that the cloud has for the server; nil when
@@ -54,29 +69,27 @@ type Servers interface {
 type Options struct {
 	// Control is the cluster with the Machines. Target is the cluster with their Nodes, where certificates are requested.
 	Control, Target cluster.Cluster
-	Clock           clock.WithTicker
+	Clock           clock.PassiveClock
 	// Servers is required.
 	Servers Servers
-	// Network holds the operator's settings: addresses and names for which no node may have a certificate, in addition to those that drover
-	// reads from the cluster. It may be empty.
-	Network Network
+	// Reserved holds the operator's settings: addresses and names for which no node may have a certificate, in addition to those that drover
+	// reads from the cluster. It may be zero.
+	Reserved Reserved
 }
 
 // Reconciler approves the certificate requests of Machines' kubelets.
 type Reconciler struct {
 	Options
-	network  *networkReader
 	recorder events.EventRecorder
+	// cluster has the settings that were read from the cluster last; nil means none.
+	cluster atomic.Pointer[clusterReserved]
 	// warned has the UID of each Machine about which drover has recorded an Event within warnEvery.
 	warned *cache.LRUExpireCache
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{
-		Options: o, recorder: o.Control.GetEventRecorder(name), warned: cache.NewLRUExpireCacheWithClock(mostWarned, o.Clock),
-		network: &networkReader{Network: o.Network, target: o.Target.GetAPIReader(), control: o.Control.GetClient(), clock: o.Clock},
-	}
+	return &Reconciler{Options: o, recorder: o.Control.GetEventRecorder(name), warned: cache.NewLRUExpireCacheWithClock(mostWarned, o.Clock)}
 }
 
 // retries returns the back-off of requests whose reconcile returned an error: 5 ms, doubled each time, at most a minute. The default of
@@ -96,19 +109,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("indexing Machines by node: %w", err)
 	}
-	c, err := controller.New(name, mgr, controller.Options{
-		Reconciler: r, MaxConcurrentReconciles: 4,
-		RateLimiter: retries(),
-	})
-	if err != nil {
-		return fmt.Errorf("creating the approver: %w", err)
-	}
-	requests := source.Kind(r.Target.GetCache(), &certificatesv1.CertificateSigningRequest{},
-		&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{})
-	if err := c.Watch(requests); err != nil {
-		return fmt.Errorf("watching certificate requests: %w", err)
-	}
-	return nil
+	return ctrl.NewControllerManagedBy(mgr).Named(name).
+		WatchesRawSource(source.Kind(r.Target.GetCache(), &certificatesv1.CertificateSigningRequest{},
+			&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retries()}).
+		Complete(r)
 }
 
 // Reconcile decides one certificate request, and writes the decision into it.
@@ -127,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.warn(claims)
 	v := Decide(request, f)
-	log := ctrl.LoggerFrom(ctx).WithValues("user", request.User, "signer", request.Signer, "reason", v.Reason)
+	log := ctrl.LoggerFrom(ctx).WithValues("user", request.Username, "signer", request.SignerName, "reason", v.Reason)
 	switch v.Outcome {
 	case Approve, Deny:
 		log.Info("Decided a certificate request", "outcome", v.Outcome)
@@ -154,10 +159,7 @@ func (r *Reconciler) again(o *certificatesv1.CertificateSigningRequest) time.Dur
 
 // write writes the verdict into the request. After an approval, the signer of the control plane issues the certificate.
 func (r *Reconciler) write(ctx context.Context, o *certificatesv1.CertificateSigningRequest, v Verdict) error {
-	kind := certificatesv1.CertificateApproved
-	if v.Outcome == Deny {
-		kind = certificatesv1.CertificateDenied
-	}
+	kind := map[Outcome]certificatesv1.RequestConditionType{Approve: certificatesv1.CertificateApproved, Deny: certificatesv1.CertificateDenied}[v.Outcome]
 	o.Status.Conditions = append(o.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: "Drover" + string(v.Outcome), Message: v.Reason,
 		LastUpdateTime: metav1.NewTime(r.Clock.Now()),
@@ -167,4 +169,30 @@ func (r *Reconciler) write(ctx context.Context, o *certificatesv1.CertificateSig
 		return fmt.Errorf("writing the verdict on request %s: %w", o.Name, err)
 	}
 	return nil
+}
+
+// warn records an Event on each Machine that gets no certificate because another Machine has its node name.
+func (r *Reconciler) warn(c Contenders) {
+	for _, m := range c.Squatters {
+		r.event(m, reasonNameTaken, "%s: no certificate is approved for this Machine; give it another name", c.contested(m))
+	}
+	for _, m := range c.Equal {
+		r.event(m, reasonNameAmbiguous, "%s: no certificate is approved for them until only one is left", c.contested(m))
+	}
+}
+
+// report records an Event about a request that has waited for minutes. Without its certificate a node cannot join, or serves no logs.
+func (r *Reconciler) report(m *Machine, o *certificatesv1.CertificateSigningRequest, v Verdict) {
+	if created := o.CreationTimestamp.Time; r.Clock.Since(created) >= shownAge {
+		r.event(m, reasonUndecided, "certificate request %s for %s waits: %s; drover tries again until %s",
+			o.Name, o.Spec.SignerName, v.Reason, created.Add(patience).UTC().Format(time.RFC3339))
+	}
+}
+
+func (r *Reconciler) event(m *Machine, reason, note string, args ...any) {
+	if _, recently := r.warned.Get(m.UID); recently {
+		return
+	}
+	r.warned.Add(m.UID, nil, warnEvery)
+	r.recorder.Eventf(m.Machine, nil, corev1.EventTypeWarning, reason, "ApproveCertificate", note, args...)
 }

@@ -10,10 +10,30 @@ import (
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/bootstrap"
 )
+
+// Facts holds the facts with which a request is compared.
+type Facts struct {
+	// Machine is the Machine that the request is about; nil when none is known.
+	Machine *Machine
+	// Group is the group in which the holder of the Machine's bootstrap token must be. TokenExpired is true when the token has expired
+	// since the request was made. Both are zero for requests without a token.
+	Group        string
+	TokenExpired bool
+	// Node is the Node with the Machine's server name; nil when it does not exist.
+	Node *Node
+	// Contested describes why the Machine may not use the node name; empty when it may.
+	Contested string
+	// Reserved holds what a serving certificate may never contain. It is set for serving requests only.
+	Reserved Reserved
+	// Taken holds the requested names and addresses that belong to another Node, each with the name of that Node. It is set for serving
+	// requests only.
+	Taken map[string]string
+}
 
 // Outcome is what to do about a request.
 type Outcome string
@@ -30,15 +50,12 @@ const (
 	Wait Outcome = "Wait"
 )
 
-// Verdict is an outcome and the reason for it.
+// Verdict is an outcome and the reason for it. A check returns the zero value when the request passes it.
 type Verdict struct {
 	Outcome Outcome
 	Reason  string
 }
 
-func approve(format string, args ...any) Verdict {
-	return Verdict{Approve, fmt.Sprintf(format, args...)}
-}
 func deny(format string, args ...any) Verdict   { return Verdict{Deny, fmt.Sprintf(format, args...)} }
 func ignore(format string, args ...any) Verdict { return Verdict{Ignore, fmt.Sprintf(format, args...)} }
 func await(format string, args ...any) Verdict  { return Verdict{Wait, fmt.Sprintf(format, args...)} }
@@ -52,211 +69,188 @@ const (
 // Decide returns what to do about a request. It approves three kinds of requests: the first client certificate of a server that has yet to
 // join, the renewal of a joined node's client certificate, and a joined node's serving certificate for its own name and the host name and
 // addresses that the cloud's inventory has for its server (MC-58).
+//
+// While the inventory is incomplete, the server ID in the Machine's spec.providerID is enough for a renewal: the requester already has a
+// certificate of that node, and nodes must survive an outage of the cloud. Everything else needs the server in the inventory.
 func Decide(r *Request, f *Facts) Verdict {
 	switch {
 	case r.Decided:
 		return ignore("the request is decided already")
-	case r.Signer == certificatesv1.KubeletServingSignerName:
-		return decideServing(r, f)
-	case r.Signer != certificatesv1.KubeAPIServerClientKubeletSignerName:
-		return ignore("drover does not approve for signer %s", r.Signer)
-	case strings.HasPrefix(r.User, bootstrap.UserPrefix):
-		return decideFirst(r, f)
-	case strings.HasPrefix(r.User, nodeUserPrefix):
-		return decideRenewal(r, f)
+	case r.SignerName == certificatesv1.KubeletServingSignerName:
+		return decide(r, f, "serving certificate of node %s", checkNode, checkSubject, checkServing, checkContest, checkMarked, checkServer, checkHosts)
+	case r.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName:
+		return ignore("drover does not approve for signer %s", r.SignerName)
+	case strings.HasPrefix(r.Username, bootstrap.UserPrefix):
+		return decide(r, f, "server %s is expected to join", checkToken, checkSubject, checkClient, checkContest, checkMarked, checkServer, checkServerName)
+	case strings.HasPrefix(r.Username, nodeUserPrefix):
+		return decide(r, f, "renewal for node %s", checkNode, checkSubject, checkClient, checkContest, checkServer)
 	}
-	return ignore("user %s is neither a node nor a bootstrap token", r.User)
+	return ignore("user %s is neither a node nor a bootstrap token", r.Username)
 }
 
-// decideFirst decides about the first client certificate of a server. The request is made with the bootstrap token of the server's
-// Machine or deployment. The server must be in the cloud's inventory.
-func decideFirst(r *Request, f *Facts) Verdict {
-	m := f.Machine
-	switch {
+// decide returns the verdict of the first check that the request does not pass. It approves a request that passes all checks, with the
+// given reason. The first check requires that there is a Machine, and checkMarked that it has a server; the checks after them rely on it.
+func decide(r *Request, f *Facts, reason string, checks ...func(*Request, *Facts) Verdict) Verdict {
+	for _, check := range checks {
+		if v := check(r, f); v != (Verdict{}) {
+			return v
+		}
+	}
+	return Verdict{Approve, fmt.Sprintf(reason, f.Machine.ServerName())}
+}
+
+// checkToken checks that the requester has the valid bootstrap token of a living Machine that has not joined and is not paused, or of its
+// deployment.
+func checkToken(r *Request, f *Facts) Verdict {
+	switch m := f.Machine; {
 	case m == nil:
 		return ignore("no living Machine has this token")
 	case !slices.Contains(r.Groups, f.Group):
 		return ignore("the token is not in the group %s", f.Group)
-	case m.Deleting:
+	case m.DeletionTimestamp != nil:
 		return deny("the Machine of this token is being deleted")
-	case m.Paused:
-		return await("Machine %s is paused", m.Key)
-	case m.Joined:
-		return deny("the node of server %s has already joined, and needs no bootstrap token to renew its certificate", m.ServerName)
+	case m.paused():
+		return await("Machine %s is paused", m.key())
+	case m.joined():
+		return deny("the node of server %s has already joined, and needs no bootstrap token to renew its certificate", m.ServerName())
 	case f.TokenExpired:
-		return await("the token of Machine %s has expired", m.Key)
+		return await("the token of Machine %s has expired", m.key())
 	}
-	if v, ok := checkClient(r, m.ServerName); !ok {
-		return v
-	}
-	if v, ok := checkMarkedServer(f); !ok {
-		return v
-	}
-	if m.Server.Name != m.ServerName {
-		return await("the name of server %s in the cloud is %q and not %q", m.Server.ID, m.Server.Name, m.ServerName)
-	}
-	return approve("server %s is expected to join", m.ServerName)
+	return Verdict{}
 }
 
-// decideRenewal decides about another client certificate for a joined node. While the inventory is incomplete, the server ID in the
-// Machine's spec.providerID is enough: the requester already has a certificate of that node, and nodes must survive an outage of
-// the cloud.
-func decideRenewal(r *Request, f *Facts) Verdict {
-	if v, ok := checkNode(r, f.Machine); !ok {
-		return v
+// checkNode checks that the requester is the node of a joined, living Machine that is not paused.
+func checkNode(r *Request, f *Facts) Verdict {
+	switch m := f.Machine; {
+	case !strings.HasPrefix(r.Username, nodeUserPrefix):
+		return ignore("user %s is not a node", r.Username)
+	case !slices.Contains(r.Groups, nodesGroup):
+		return ignore("user %s is not in the group %s", r.Username, nodesGroup)
+	case m == nil:
+		return ignore("%s is not the node of a Machine", r.Username)
+	case r.Username != nodeUserPrefix+m.ServerName():
+		return ignore("%s is not the node of server %s", r.Username, m.ServerName())
+	case m.DeletionTimestamp != nil:
+		return ignore("the Machine of %s is being deleted", r.Username)
+	case m.paused():
+		return await("Machine %s is paused", m.key())
+	case !m.joined():
+		return await("the node of server %s is not recorded yet", m.ServerName())
 	}
-	if v, ok := checkClient(r, f.Machine.ServerName); !ok {
-		return v
-	}
-	if v, ok := checkServer(f); !ok {
-		return v
-	}
-	return approve("renewal for node %s", f.Machine.ServerName)
+	return Verdict{}
 }
 
-// decideServing decides about the serving certificate of a joined node.
-func decideServing(r *Request, f *Facts) Verdict {
-	if !strings.HasPrefix(r.User, nodeUserPrefix) {
-		return ignore("user %s is not a node", r.User)
+// checkSubject checks that the request is signed by its own key, and that its subject is exactly the Machine's node.
+func checkSubject(r *Request, f *Facts) Verdict {
+	switch want := nodeUserPrefix + f.Machine.ServerName(); {
+	case r.Invalid != nil:
+		return deny("the request cannot be used: %v", r.Invalid)
+	case r.Subject.CommonName != want:
+		return deny("common name %q: expected %q", r.Subject.CommonName, want)
+	case !slices.Equal(r.Subject.Organization, []string{nodesGroup}):
+		return deny("organizations %q: expected only %s", r.Subject.Organization, nodesGroup)
+	case r.Others > 0:
+		return deny("the request has e-mail addresses, URIs, extensions or parts of a subject that a node does not have")
 	}
-	if v, ok := checkNode(r, f.Machine); !ok {
-		return v
-	}
-	if v, ok := checkServingForm(r, f); !ok {
-		return v
-	}
-	if v, ok := checkMarkedServer(f); !ok {
-		return v
-	}
-	for _, host := range r.hosts() {
-		switch other := f.Taken[host]; {
-		case host != f.Machine.ServerName && !hasHost(f.Machine.Server.Addresses, host):
-			if isName(host) {
-				return deny("%q is neither the name of server %s nor the value of its metadata key hostname", host, f.Machine.ServerName)
-			}
-			// The Node can show an address before the cloud lists it, so drover does not deny the request.
-			return await("the cloud shows no address %s for server %s", host, f.Machine.ServerName)
-		case other != "":
-			return await("%s is already a name or address of node %s", host, other)
-		}
-	}
-	return approve("serving certificate of node %s", f.Machine.ServerName)
+	return Verdict{}
 }
 
-// checkServingForm checks the conditions for a serving certificate that do not depend on the cloud. When a condition is not met, it returns
-// the denial and false.
-func checkServingForm(r *Request, f *Facts) (Verdict, bool) {
-	own := f.Machine.ServerName
-	if v, ok := checkSubject(r, own); !ok {
-		return v, false
-	}
+// checkClient checks that the request is for a client certificate without alternative names.
+func checkClient(r *Request, _ *Facts) Verdict {
 	switch {
-	case !onlyUsages(r.Usages, certificatesv1.UsageServerAuth):
-		return deny("usages %v: a serving certificate is for digital signature, key encipherment and server auth", r.Usages), false
-	case len(r.DNSNames)+len(r.IPs) == 0:
-		return deny("the request names neither a host nor an address"), false
+	case !onlyUsages(r, certificatesv1.UsageClientAuth):
+		return deny("usages %v: a client certificate is for digital signature, client auth and optionally key encipherment", r.Usages)
+	case len(r.DNSNames)+len(r.IPAddresses) > 0:
+		return deny("a client certificate has no alternative names")
+	}
+	return Verdict{}
+}
+
+// checkServing checks the conditions for a serving certificate that do not depend on the cloud.
+func checkServing(r *Request, f *Facts) Verdict {
+	switch {
+	case !onlyUsages(r, certificatesv1.UsageServerAuth):
+		return deny("usages %v: a serving certificate is for digital signature, key encipherment and server auth", r.Usages)
+	case len(r.DNSNames)+len(r.IPAddresses) == 0:
+		return deny("the request names neither a host nor an address")
 	}
 	for _, name := range r.DNSNames {
 		switch {
 		case len(validation.IsDNS1123Subdomain(name)) > 0:
-			return deny("%q is not a host name in lower case", name), false
+			return deny("%q is not a host name in lower case", name)
 		case f.Reserved.hasName(name):
-			return deny("%q is a name of the API server or of Services, which no node may have", name), false
+			return deny("%q is a name of the API server or of Services, which no node may have", name)
 		}
 	}
-	for _, ip := range r.IPs {
+	for _, ip := range r.IPAddresses {
 		if why := f.Reserved.refuses(ip); why != "" {
-			return deny("%s is %s, which no node may have", ip, why), false
+			return deny("%s is %s, which no node may have", ip, why)
 		}
 	}
-	return Verdict{}, true
+	return Verdict{}
 }
 
-// checkNode checks that the requester is the node of a joined, living Machine that is not paused.
-func checkNode(r *Request, m *Machine) (Verdict, bool) {
-	switch {
-	case !slices.Contains(r.Groups, nodesGroup):
-		return ignore("user %s is not in the group %s", r.User, nodesGroup), false
-	case m == nil:
-		return ignore("%s is not the node of a Machine", r.User), false
-	case r.User != nodeUserPrefix+m.ServerName:
-		return ignore("%s is not the node of server %s", r.User, m.ServerName), false
-	case m.Deleting:
-		return ignore("the Machine of %s is being deleted", r.User), false
-	case m.Paused:
-		return await("Machine %s is paused", m.Key), false
-	case !m.Joined:
-		return await("the node of server %s is not recorded yet", m.ServerName), false
+// onlyUsages reports whether the usages are digital signature and the given purpose. Key encipherment is also allowed, but no other usage.
+func onlyUsages(r *Request, purpose certificatesv1.KeyUsage) bool {
+	return sets.New(r.Usages...).Delete(certificatesv1.UsageKeyEncipherment).Equal(sets.New(certificatesv1.UsageDigitalSignature, purpose))
+}
+
+// checkContest checks that the Machine may use the node name.
+func checkContest(_ *Request, f *Facts) Verdict {
+	if f.Contested != "" {
+		return await("%s", f.Contested)
 	}
-	return Verdict{}, true
+	return Verdict{}
 }
 
-// checkMarkedServer checks that the cloud's inventory has a server with the Machine's owner tag, and then does all checks of checkServer.
-func checkMarkedServer(f *Facts) (Verdict, bool) {
-	if m := f.Machine; f.Contested == "" && m.Server == nil {
-		if m.Unknown != "" {
-			return await("it is not known whether Machine %s has a server: %s", m.Key, m.Unknown), false
-		}
-		return await("the cloud has no server with the owner tag of Machine %s", m.Key), false
+// checkMarked checks that the cloud's inventory has a server with the Machine's owner tag.
+func checkMarked(_ *Request, f *Facts) Verdict {
+	switch m := f.Machine; {
+	case m.Server != nil:
+		return Verdict{}
+	case m.Unknown != "":
+		return await("it is not known whether Machine %s has a server: %s", m.key(), m.Unknown)
+	default:
+		return await("the cloud has no server with the owner tag of Machine %s", m.key())
 	}
-	return checkServer(f)
 }
 
-// checkServer checks that the Machine may use the node name, and that the Node of that name does not exist or runs on the Machine's server.
-func checkServer(f *Facts) (Verdict, bool) {
-	m, n, id := f.Machine, f.Node, f.Machine.serverID()
-	switch {
-	case f.Contested != "":
-		return await("%s", f.Contested), false
+// checkServer checks that the Machine's server is known, and that the Node of that name does not exist or runs on this server.
+func checkServer(_ *Request, f *Facts) Verdict {
+	switch id, node := f.Machine.serverID(), f.Machine.ServerName(); {
 	case id == "":
-		return await("the server of node %s is not known", m.ServerName), false
-	case n == nil:
-		return Verdict{}, true
-	case n.Server == "":
-		return await("node %s exists and has no provider ID yet", m.ServerName), false
-	case n.Server != id:
-		return deny("node %s exists with the provider ID of another server", m.ServerName), false
+		return await("the server of node %s is not known", node)
+	case f.Node == nil:
+		return Verdict{}
+	case f.Node.Server == "":
+		return await("node %s exists and has no provider ID yet", node)
+	case f.Node.Server != id:
+		return deny("node %s exists with the provider ID of another server", node)
 	}
-	return Verdict{}, true
+	return Verdict{}
 }
 
-// checkClient checks that the request is for a client certificate of exactly the given node, without alternative names.
-func checkClient(r *Request, node string) (Verdict, bool) {
-	if v, ok := checkSubject(r, node); !ok {
-		return v, false
+// checkServerName checks that the server has the Machine's name in the cloud.
+func checkServerName(_ *Request, f *Facts) Verdict {
+	if s, want := f.Machine.Server, f.Machine.ServerName(); s.Name != want {
+		return await("the name of server %s in the cloud is %q and not %q", s.ID, s.Name, want)
 	}
-	switch {
-	case !onlyUsages(r.Usages, certificatesv1.UsageClientAuth):
-		return deny("usages %v: a client certificate is for digital signature, client auth and optionally key encipherment", r.Usages), false
-	case len(r.DNSNames)+len(r.IPs) > 0:
-		return deny("a client certificate has no alternative names"), false
-	}
-	return Verdict{}, true
+	return Verdict{}
 }
 
-// checkSubject checks that the request is signed by its own key, and that its subject is exactly the given node.
-func checkSubject(r *Request, node string) (Verdict, bool) {
-	switch {
-	case r.Invalid != nil:
-		return deny("the request cannot be used: %v", r.Invalid), false
-	case r.CommonName != nodeUserPrefix+node:
-		return deny("common name %q: expected %q", r.CommonName, nodeUserPrefix+node), false
-	case len(r.Organizations) != 1 || r.Organizations[0] != nodesGroup:
-		return deny("organizations %q: expected only %s", r.Organizations, nodesGroup), false
-	case r.Others > 0:
-		return deny("the request has e-mail addresses, URIs, extensions or parts of a subject that a node does not have"), false
-	}
-	return Verdict{}, true
-}
-
-// onlyUsages reports whether the usages are digital signature and the given purpose. Key encipherment is also allowed, but no
-// other usage.
-func onlyUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) bool {
-	allowed := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose, certificatesv1.UsageKeyEncipherment}
-	for _, u := range usages {
-		if !slices.Contains(allowed, u) {
-			return false
+// checkHosts checks that the names and addresses belong to the Machine's server, and to no other Node.
+func checkHosts(r *Request, f *Facts) Verdict {
+	own := f.Machine.ServerName()
+	for _, host := range r.hosts() {
+		switch listed := host == own || hasHost(f.Machine.Server.Addresses, host); {
+		case !listed && isName(host):
+			return deny("%q is neither the name of server %s nor the value of its metadata key hostname", host, own)
+		case !listed:
+			// The Node can show an address before the cloud lists it, so drover does not deny the request.
+			return await("the cloud shows no address %s for server %s", host, own)
+		case f.Taken[host] != "":
+			return await("%s is already a name or address of node %s", host, f.Taken[host])
 		}
 	}
-	return slices.Contains(usages, certificatesv1.UsageDigitalSignature) && slices.Contains(usages, purpose)
+	return Verdict{}
 }

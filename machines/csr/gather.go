@@ -9,7 +9,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,39 +21,46 @@ import (
 func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Contenders, error) {
 	f := &Facts{}
 	var asked *v1alpha1.Machine
-	server, isNode := strings.CutPrefix(request.User, nodeUserPrefix)
-	if id, ok := strings.CutPrefix(request.User, bootstrap.UserPrefix); ok {
+	server, isNode := strings.CutPrefix(request.Username, nodeUserPrefix)
+	if id, ok := strings.CutPrefix(request.Username, bootstrap.UserPrefix); ok {
 		var err error
-		if asked, err = r.byToken(ctx, id, request.CommonName, f); err != nil || asked == nil {
+		if asked, err = r.byToken(ctx, id, request.Subject.CommonName, f); err != nil || asked == nil {
 			return f, Contenders{}, err
 		}
 		server = asked.ServerName()
 	} else if !isNode {
 		return f, Contenders{}, nil
 	}
-	named, err := r.named(ctx, server)
+	machines, err := r.named(ctx, server)
 	if err != nil {
 		return f, Contenders{}, err
 	}
-	if asked != nil && !slices.ContainsFunc(named, func(m v1alpha1.Machine) bool { return m.UID == asked.UID }) {
-		named = append(named, *asked)
+	isAsked := func(m *Machine) bool { return m.UID == asked.UID }
+	if asked != nil && !slices.ContainsFunc(machines, isAsked) {
+		machines = append(machines, r.describe(ctx, asked))
 	}
-	if len(named) == 0 {
+	if len(machines) == 0 {
 		return f, Contenders{}, nil
 	}
 	if f.Node, err = r.node(ctx, server); err != nil {
 		return f, Contenders{}, err
 	}
-	machines := make([]*Machine, len(named))
-	for i := range named {
-		machines[i] = r.describe(ctx, &named[i])
-	}
+	// The request concerns the Machine of its token, or else the Machine that may use the node name. While no Machine may use the name, it
+	// concerns a joined Machine that wants the name.
 	claims := Choose(machines, f.Node)
-	f.Machine = subject(machines, claims, asked)
+	switch {
+	case asked != nil:
+		f.Machine = machines[slices.IndexFunc(machines, isAsked)]
+	case claims.Holder != nil:
+		f.Machine = claims.Holder
+	default:
+		i := slices.IndexFunc(machines, func(m *Machine) bool { return m.joined() && m.DeletionTimestamp == nil && !m.paused() })
+		f.Machine = machines[max(i, 0)]
+	}
 	f.nameServer()
 	f.Contested = claims.contested(f.Machine)
-	if request.Signer == certificatesv1.KubeletServingSignerName {
-		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
+	if request.SignerName == certificatesv1.KubeletServingSignerName {
+		f.Reserved, err = r.reserved(ctx, f.Machine.Namespace)
 		if err == nil && f.Machine.Server != nil {
 			f.Taken, err = r.taken(ctx, contestable(request, f.Machine), server, f.Node)
 		}
@@ -62,27 +68,14 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 	return f, claims, err
 }
 
-// nameServer sets the server of a Node whose provider ID has the Machine's UID and names no server. The Machine's status, which only drover
-// and machine-controller write, names the Node.
+// nameServer sets the server of a Node whose provider ID machine-controller has made of the Machine's UID, so that it names no server. The
+// Machine's status, which only drover and machine-controller write, names the Node.
 func (f *Facts) nameServer() {
-	if n, m := f.Node, f.Machine; n != nil && m.node != "" && n.ofMachine == m.UID && n.uid == m.node {
-		n.Server = m.serverID()
-	}
-}
-
-// subject returns the Machine that a request concerns: the Machine of the request's token, or else the Machine that may use the node name.
-// While no Machine may use the name, it returns a joined Machine that wants the name.
-func subject(machines []*Machine, c Contenders, asked *v1alpha1.Machine) *Machine {
-	if asked == nil && c.Holder != nil {
-		return c.Holder
-	}
-	i := slices.IndexFunc(machines, func(m *Machine) bool {
-		if asked != nil {
-			return m.UID == asked.UID
+	if n, ref := f.Node, f.Machine.Status.NodeRef; n != nil && ref != nil && ref.UID != "" && ref.UID == n.UID {
+		if uid, made := v1alpha1.MachineControllerUID(n.Spec.ProviderID); made && uid == f.Machine.UID {
+			n.Server = f.Machine.serverID()
 		}
-		return m.Joined && !m.Deleting && !m.Paused
-	})
-	return machines[max(i, 0)]
+	}
 }
 
 // byToken returns the Machine for which a bootstrap token was made. It returns nil when that Machine does not exist, even if a new Machine
@@ -94,27 +87,18 @@ func (r *Reconciler) byToken(ctx context.Context, id, commonName string, f *Fact
 		return nil, err
 	}
 	f.TokenExpired = !holder.Expiry.IsZero() && !r.Clock.Now().Before(holder.Expiry)
-	if holder.Shared() {
-		f.Group = bootstrap.GroupOSM
-		return r.ofDeployment(ctx, holder, commonName)
+	if !holder.Shared() {
+		f.Group = bootstrap.Group
+		if holder.UID == "" {
+			return nil, nil
+		}
+		var m v1alpha1.Machine
+		if err := r.Control.GetClient().Get(ctx, holder.Machine, &m); err != nil || m.UID != holder.UID {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return &m, nil
 	}
-	f.Group = bootstrap.Group
-	if holder.UID == "" {
-		return nil, nil
-	}
-	var m v1alpha1.Machine
-	if err := r.Control.GetClient().Get(ctx, holder.Machine, &m); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	if m.UID != holder.UID {
-		return nil, nil
-	}
-	return &m, nil
-}
-
-// ofDeployment returns the Machine of the token's deployment whose server has the name in the request; nil when there is no such
-// Machine.
-func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, commonName string) (*v1alpha1.Machine, error) {
+	f.Group = bootstrap.GroupOSM
 	node, ok := strings.CutPrefix(commonName, nodeUserPrefix)
 	if !ok {
 		return nil, nil
@@ -123,61 +107,34 @@ func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, 
 	if err != nil {
 		return nil, err
 	}
-	for i := range machines {
-		owners, err := bootstrap.OwnersOf(ctx, r.Control.GetClient(), &machines[i])
+	for _, m := range machines {
+		owners, err := bootstrap.OwnersOf(ctx, r.Control.GetClient(), m.Machine)
 		if err != nil {
 			return nil, err
 		}
 		if holder.Serves(owners.Deployment) {
-			return &machines[i], nil
+			return m.Machine, nil
 		}
 	}
 	return nil, nil
 }
 
 // named returns the Machines whose server has that name.
-func (r *Reconciler) named(ctx context.Context, server string) ([]v1alpha1.Machine, error) {
+func (r *Reconciler) named(ctx context.Context, server string) ([]*Machine, error) {
 	var list v1alpha1.MachineList
 	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexNode: server}); err != nil {
 		return nil, fmt.Errorf("listing the Machines of node %s: %w", server, err)
 	}
-	return list.Items, nil
+	machines := make([]*Machine, len(list.Items))
+	for i := range list.Items {
+		machines[i] = r.describe(ctx, &list.Items[i])
+	}
+	return machines, nil
 }
 
-// node returns the Node of that name; nil when it does not exist.
-func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
-	var node corev1.Node
-	err := r.Target.GetClient().Get(ctx, types.NamespacedName{Name: name}, &node)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading node %s: %w", name, err)
-	}
-	out := &Node{Created: node.CreationTimestamp.Time, uid: node.UID}
-	var made bool
-	if out.ofMachine, made = v1alpha1.MachineControllerUID(node.Spec.ProviderID); !made {
-		out.Server = r.serverOf(node.Spec.ProviderID)
-	}
-	return out, nil
-}
-
-// serverOf returns the server ID in the provider ID of a Node. It returns a provider ID of another form unchanged, because an empty result
-// would mean that the Node has no provider ID. The unchanged ID equals the server ID of no Machine.
-func (r *Reconciler) serverOf(providerID string) cloud.ServerID {
-	return cmp.Or(r.Servers.ServerID(providerID), cloud.ServerID(providerID))
-}
-
-// describe returns what a Machine's object and the cloud's inventory contain about the Machine.
+// describe adds what the cloud's inventory has for a Machine.
 func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine {
-	out := &Machine{
-		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(), Created: m.CreationTimestamp.Time,
-		Deleting: m.DeletionTimestamp != nil, Paused: v1alpha1.Paused(m.Annotations),
-		Joined: m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
-	}
-	if ref := m.Status.NodeRef; ref != nil {
-		out.node = ref.UID
-	}
+	out := &Machine{Machine: m}
 	if m.Spec.ProviderID != nil {
 		out.Recorded = r.Servers.ServerID(*m.Spec.ProviderID)
 	}
@@ -186,4 +143,71 @@ func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine
 		out.Server, out.Unknown = nil, err.Error()
 	}
 	return out
+}
+
+// node returns the Node of that name; nil when it does not exist. A provider ID of a form that the cloud does not have stands for a server
+// of no Machine, because no server would mean that the Node has no provider ID.
+func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
+	var n Node
+	if err := r.Target.GetClient().Get(ctx, types.NamespacedName{Name: name}, &n.Node); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading node %s: %w", name, err)
+	} else if err != nil {
+		return nil, nil
+	}
+	if _, made := v1alpha1.MachineControllerUID(n.Spec.ProviderID); !made {
+		n.Server = cmp.Or(r.Servers.ServerID(n.Spec.ProviderID), cloud.ServerID(n.Spec.ProviderID))
+	}
+	return &n, nil
+}
+
+// contestable returns the names and addresses in a request that are compared with those of other Nodes. The Machine's own name is not one of
+// them. A further name always is: the author of a Machine can set the metadata of its server. The addresses of a server in the configured
+// cloud are not: drover trusts this cloud to list only addresses that belong to a server, and does not trust the addresses that the kubelet
+// of an older Node reports.
+func contestable(r *Request, m *Machine) []string {
+	return slices.DeleteFunc(r.hosts(), func(host string) bool {
+		return host == m.ServerName() || !isName(host) && m.Server.Configured
+	})
+}
+
+// taken returns those of the hosts that belong to another Node, each with the name of that Node. The author of a Machine may run a cloud
+// that lists any address or name for a server, so the cloud's list alone does not move one from one node to another. The names of Nodes
+// and of Machines' servers belong to them. Other names and addresses belong to a Node that reports them and that is older than the
+// requester's Node. A kubelet may report any, so that of a Machine's Node counts only when the cloud has it for the server of that Machine.
+func (r *Reconciler) taken(ctx context.Context, hosts []string, requester string, own *Node) (map[string]string, error) {
+	taken := map[string]string{}
+	if len(hosts) == 0 {
+		return taken, nil
+	}
+	var list corev1.NodeList
+	if err := r.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	for _, host := range hosts {
+		machines, err := r.named(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(machines, func(m *Machine) bool { return m.Server != nil }) {
+			taken[host] = host
+		}
+		for i := range list.Items {
+			n := &list.Items[i]
+			older := own == nil || n.CreationTimestamp.Before(&own.CreationTimestamp)
+			switch {
+			case n.Name == requester:
+			case n.Name == host:
+				taken[host] = n.Name
+			case older && hasHost(n.Status.Addresses, host):
+				machines, err := r.named(ctx, n.Name)
+				if err != nil {
+					return nil, err
+				}
+				if len(machines) == 0 || slices.ContainsFunc(machines, func(m *Machine) bool { return m.Server != nil && hasHost(m.Server.Addresses, host) }) {
+					taken[host] = n.Name
+				}
+			}
+		}
+	}
+	return taken, nil
 }

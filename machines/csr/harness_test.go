@@ -105,6 +105,7 @@ type fakeCluster struct {
 	cluster.Cluster
 	*testing.T
 	client   client.Client
+	reader   client.Reader
 	events   *eventLog
 	servers  *servers
 	clock    *clocktesting.FakeClock
@@ -113,7 +114,7 @@ type fakeCluster struct {
 }
 
 func (c *fakeCluster) GetClient() client.Client                       { return c.client }
-func (c *fakeCluster) GetAPIReader() client.Reader                    { return c.client }
+func (c *fakeCluster) GetAPIReader() client.Reader                    { return c.reader }
 func (c *fakeCluster) GetEventRecorder(string) recorder.EventRecorder { return c.events }
 
 func newFakeCluster(t *testing.T, objects ...client.Object) *fakeCluster {
@@ -131,6 +132,7 @@ func newFakeCluster(t *testing.T, objects ...client.Object) *fakeCluster {
 	c.client = fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.Machine{}, indexNode, func(o client.Object) []string {
 		return []string{o.(*v1alpha1.Machine).ServerName()}
 	}).WithObjects(objects...).WithStatusSubresource(&certificatesv1.CertificateSigningRequest{}).Build()
+	c.reader = c.client
 	c.approver = New(Options{Control: c, Target: c, Clock: c.clock, Servers: c.servers})
 	return c
 }

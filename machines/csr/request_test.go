@@ -42,8 +42,8 @@ func TestReadingACertificateRequestReportsWhatANodeMayNotRequest(t *testing.T) {
 			if (r.Invalid != nil) != tt.invalid || r.Others != tt.others {
 				t.Errorf("invalid %v, others %d", r.Invalid, r.Others)
 			}
-			if !tt.invalid && r.CommonName != "system:node:m" {
-				t.Errorf("common name %q", r.CommonName)
+			if !tt.invalid && r.Subject.CommonName != "system:node:m" {
+				t.Errorf("common name %q", r.Subject.CommonName)
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func newPlane(t *testing.T) *plane {
 	})
 	p.must(err)
 	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, ProviderIDs: provider.Provider{}, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
-	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Servers: p.servers, Network: Network{ServiceDomain: "cluster.local"}}).SetupWithManager(p.mgr))
+	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Servers: p.servers, Reserved: Reserved{Domain: "cluster.local"}}).SetupWithManager(p.mgr))
 	ended := make(chan error, 1)
 	go func() { ended <- p.mgr.Start(ctx) }()
 	t.Cleanup(func() {

@@ -242,9 +242,6 @@ const (
 const (
 	ConditionAvailable   = "Available"
 	ConditionProgressing = "Progressing"
-	// ConditionOthersApprove, on a MachineDeployment, exists while another program also approves the certificate requests of bootstrap
-	// tokens. The message names what allows that program to approve them.
-	ConditionOthersApprove = Prefix + "OthersApprove"
 	// ConditionReplicaFailure, on a MachineSet, means that the set cannot create its Machines. Its reason is the same as
 	// status.errorReason.
 	ConditionReplicaFailure = "ReplicaFailure"
