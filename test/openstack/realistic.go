@@ -9,7 +9,7 @@ import (
 //
 // The creates are as slow as in the cloud of finding F-56, in which the ten workers of a controller were measured: a port
 // takes 1.4 s, a floating IP 2 s, a server 1 s. The other kinds were measured on an otherwise idle OpenStack Zed
-// (docs/testing.md has the table). In that cloud atATime is 1, and there is no limit for GET /ports.
+// (docs/testing.md has the times). In that cloud atATime is 1, and there is no limit for GET /ports.
 func RealPaces(atATime int) map[string]Pace {
 	paces := map[string]Pace{"GET /ports": {Latency: 20 * time.Millisecond}}
 	for name, latency := range map[string]time.Duration{
