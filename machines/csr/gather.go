@@ -45,17 +45,9 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 	if f.Node, err = r.node(ctx, server); err != nil {
 		return f, Contenders{}, err
 	}
-	// The request concerns the Machine of its token, or else the Machine that may use the node name. While no Machine may use the name, it
-	// concerns a joined Machine that wants the name.
 	claims := Choose(machines, f.Node)
-	switch {
-	case asked != nil:
+	if f.Machine = claims.concerned(machines); asked != nil {
 		f.Machine = machines[slices.IndexFunc(machines, isAsked)]
-	case claims.Holder != nil:
-		f.Machine = claims.Holder
-	default:
-		i := slices.IndexFunc(machines, func(m *Machine) bool { return m.joined() && m.DeletionTimestamp == nil && !m.paused() })
-		f.Machine = machines[max(i, 0)]
 	}
 	f.nameServer()
 	f.Contested = claims.contested(f.Machine)
@@ -66,6 +58,16 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 		}
 	}
 	return f, claims, err
+}
+
+// concerned returns the Machine that a request without a token concerns: the one that may use the node name. While no Machine may use the
+// name, it is a joined Machine that wants the name, or else the first of the machines.
+func (c Contenders) concerned(machines []*Machine) *Machine {
+	if c.Holder != nil {
+		return c.Holder
+	}
+	i := slices.IndexFunc(machines, func(m *Machine) bool { return m.joined() && m.DeletionTimestamp == nil && !m.paused() })
+	return machines[max(i, 0)]
 }
 
 // nameServer sets the server of a Node whose provider ID machine-controller has made of the Machine's UID, so that it names no server. The
@@ -199,15 +201,21 @@ func (r *Reconciler) taken(ctx context.Context, hosts []string, requester string
 			case n.Name == host:
 				taken[host] = n.Name
 			case older && hasHost(n.Status.Addresses, host):
-				machines, err := r.named(ctx, n.Name)
-				if err != nil {
+				if confirmed, err := r.confirmed(ctx, n.Name, host); err != nil {
 					return nil, err
-				}
-				if len(machines) == 0 || slices.ContainsFunc(machines, func(m *Machine) bool { return m.Server != nil && hasHost(m.Server.Addresses, host) }) {
+				} else if confirmed {
 					taken[host] = n.Name
 				}
 			}
 		}
 	}
 	return taken, nil
+}
+
+// confirmed reports whether a host that a Node reports belongs to it: the cloud has it for the server of the Node's Machine, or the Node
+// belongs to no Machine.
+func (r *Reconciler) confirmed(ctx context.Context, node, host string) (bool, error) {
+	machines, err := r.named(ctx, node)
+	has := func(m *Machine) bool { return m.Server != nil && hasHost(m.Server.Addresses, host) }
+	return len(machines) == 0 || slices.ContainsFunc(machines, has), err
 }
