@@ -41,7 +41,7 @@ func tables() string {
 	other.WriteString("\n| other key | field | what drover does |\n|---|---|---|\n")
 	for i := 0; i < len(Keys); i++ {
 		k, names := Keys[i], []string{Keys[i].Name}
-		for k.Effect != Carried && i+1 < len(Keys) && Keys[i+1].Says == k.Says {
+		for i+1 < len(Keys) && Keys[i+1].Says == k.Says && Keys[i+1].Field == "" {
 			i++
 			names = append(names, Keys[i].Name)
 		}
@@ -52,8 +52,13 @@ func tables() string {
 		fmt.Fprintf(table, "| %s | %s | %s |\n", code(names...)+also(k.Aliases), code(k.Field), effect(k.Effect)+k.Says)
 	}
 	b.WriteString(auth.String() + other.String() + "\n| setting of one service | what drover does |\n|---|---|\n")
-	for _, s := range Suffixes {
-		fmt.Fprintf(&b, "| %s | %s |\n", code("…_"+s.Name)+also(s.Aliases), effect(s.Effect)+s.Says)
+	for i := 0; i < len(Suffixes); i++ {
+		s, names := Suffixes[i], []string{"…_" + Suffixes[i].Name}
+		for i+1 < len(Suffixes) && Suffixes[i+1].Says == s.Says {
+			i++
+			names = append(names, "…_"+Suffixes[i].Name)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", code(names...)+also(s.Aliases), effect(s.Effect)+s.Says)
 	}
 	b.WriteString("\n| variable | what drover takes from it |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(Selectors)) {
