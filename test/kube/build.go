@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -140,38 +141,90 @@ func (b build) compile(ctx context.Context, log io.Writer, part string) error {
 	minor, _, _ := strings.Cut(strings.TrimPrefix(b.version, "v1."), ".")
 	ldflags := fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=%[3]s -X %[1]s.gitTreeState=clean",
 		versionPackage, b.version, minor)
-	args := append([]string{"build", "-o", filepath.Join(part, buildName), "-ldflags", ldflags}, buildFlags...)
-	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = b.source, &output, &output
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false",
-		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
-	endWithGroup(cmd)
-	stop := progress(log, "control plane "+b.version+": still building")
+	var output compilerOutput
+	args := []string{"build", "-v", "-o", filepath.Join(part, buildName), "-ldflags", ldflags}
+	cmd := b.goCommand(ctx, &output, args...)
+	total := b.stale(ctx)
+	began := time.Now()
+	stop := every(progressEvery, func() {
+		writeLine(log, "control plane %s: %s", b.version, progressText(output.lines(), total, time.Since(began)))
+	})
 	err := cmd.Run()
 	stop()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf("building the control plane needs the go command on the PATH (or set %s to a folder with the binaries): %w", assetsVariable, err)
 	case err != nil:
-		return fmt.Errorf("building the control plane in %s: %w\n%s", b.source, err, lastLines(output.Bytes(), tailLines))
+		return fmt.Errorf("building the control plane in %s: %w\n%s", b.source, err, lastLines(output.text(), tailLines))
 	}
 	return nil
 }
 
-// progress writes a line with the elapsed time every 15 s until stop is called.
-func progress(log io.Writer, what string) (stop func()) {
-	began, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
+// goCommand returns a command of the go tool for the control plane's module. args are the tool's arguments, without buildFlags and the
+// package.
+func (b build) goCommand(ctx context.Context, output io.Writer, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", append(append(args, buildFlags...), ".")...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = b.source, output, output
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false",
+		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	endWithGroup(cmd)
+	return cmd
+}
+
+// stale returns the number of packages that Go's build cache does not have; 0 when the go command cannot say it.
+func (b build) stale(ctx context.Context) int {
+	var names bytes.Buffer
+	if err := b.goCommand(ctx, &names, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}").Run(); err != nil {
+		return 0
+	}
+	return len(strings.Fields(names.String()))
+}
+
+// progressText says how far a build is: how many of the packages the compiler has begun, and how long the rest will take if it takes as
+// long for each. total is 0 when the number of packages is not known.
+func progressText(begun, total int, after time.Duration) string {
+	text := fmt.Sprintf("building for %s", after.Round(time.Second))
+	if total == 0 || begun == 0 || begun > total {
+		return text
+	}
+	left := after / time.Duration(begun) * time.Duration(total-begun)
+	return fmt.Sprintf("%s, %d of %d packages, about %s left", text, begun, total, left.Round(10*time.Second))
+}
+
+// compilerOutput collects the output of go build -v, which writes the name of each package that it begins to compile in a line of its own.
+type compilerOutput struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *compilerOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.data.Write(p)
+}
+
+func (o *compilerOutput) text() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.data.Bytes())
+}
+
+func (o *compilerOutput) lines() int { return bytes.Count(o.text(), []byte("\n")) }
+
+// every calls f at the given interval until stop is called.
+func every(interval time.Duration, f func()) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		ticker := time.NewTicker(progressEvery)
+		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-ticker.C:
-				writeLine(log, "%s after %s", what, time.Since(began).Round(time.Second))
+				f()
 			}
 		}
 	}()

@@ -2,12 +2,16 @@ package kube
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // smallSource returns a small module that is built in the same way as the control plane, but
@@ -119,6 +123,46 @@ func TestAFailedBuildOfTheControlPlaneReportsTheCompilersErrorAndLeavesNoFilesIn
 			t.Errorf("%s is left", left)
 		}
 	}
+}
+
+func TestTheProgressOfABuildOfTheControlPlane(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begun, total int
+		want         string
+	}{
+		"tells the packages and the time that is left":                           {500, 2000, "building for 1m0s, 500 of 2000 packages, about 3m0s left"},
+		"tells only the time while no package is begun":                          {0, 2000, "building for 1m0s"},
+		"tells only the time when the go command did not say how many there are": {500, 0, "building for 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := progressText(tt.begun, tt.total, time.Minute); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	t.Run("counts a package until it is in the build cache", func(t *testing.T) {
+		source := smallSource(t)
+		freshCache(t)
+		part := fmt.Sprintf("package part\n\nconst New = %d\n", rand.Int64())
+		for name, data := range map[string]string{"part/part.go": part, "main.go": "package main\n\nimport \"small/part\"\n\nfunc main() { println(part.New) }\n"} {
+			path := filepath.Join(source, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(data), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := newBuild(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := b.stale(t.Context())
+		var output compilerOutput
+		if err := b.goCommand(t.Context(), &output, "build", "-v", "-o", filepath.Join(t.TempDir(), "out")).Run(); err != nil {
+			t.Fatalf("%v: %s", err, output.text())
+		}
+		if after := b.stale(t.Context()); before < 2 || after != before-1 || output.lines() < 1 || output.lines() > before {
+			t.Errorf("%d packages were stale, go build began %d, and %d are stale afterwards", before, output.lines(), after)
+		}
+	})
 }
 
 func TestTheVersionOfARequiredModuleInGoMod(t *testing.T) {
