@@ -12,7 +12,7 @@ STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo size trials test test-cluster test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
+.PHONY: help build demo size trials test test-rest test-cluster test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ test: ## unit tests, integration tests on a real control plane (built once, from
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
 	$(TEST) ./...
+
+# Packages of which neither test-cluster nor test-race runs all tests.
+REST = $(filter-out $(shell go list ./test/e2e ./test/limits $(CLUSTER) $(SAMPLED) $(RACE)),$(shell go list ./...))
+
+test-rest: ## what neither test-cluster nor test-race runs, so that CI runs each test once
+	go run ./test/kube/prepare
+	$(TEST) $(REST)
 
 # These tests use the processors all the time. With more packages at once, the API server's own deadlines are exceeded. The tests of whole
 # clusters and of limits run alone: drover decodes 720 MB in the latter, and must be ready within a minute.
