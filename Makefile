@@ -41,7 +41,7 @@ test: ## unit tests, integration tests on a real control plane (built once, from
 	$(TOOLS) helm version
 	$(TEST) ./...
 
-# Packages of which neither test-cluster nor test-race runs all tests.
+# Packages with tests that neither test-cluster nor test-race runs.
 REST = $(filter-out $(shell go list ./test/e2e ./test/limits $(CLUSTER) $(SAMPLED) $(RACE)),$(shell go list ./...))
 
 test-rest: ## what neither test-cluster nor test-race runs, so that CI runs each test once

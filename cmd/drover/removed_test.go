@@ -53,7 +53,9 @@ func TestTheFlags(t *testing.T) {
 func TestFlagsThatDroverHadBefore(t *testing.T) {
 	refused := maps.Clone(removed)
 	for _, f := range features {
-		refused[f.was] = "--features=" + f.name
+		if refused[f.was] == "" {
+			refused[f.was] = "leave it out, or, to have it on, use --features=" + f.name
+		}
 	}
 	changes, err := os.ReadFile("../../CHANGELOG.md")
 	must(t, err)
@@ -65,13 +67,20 @@ func TestFlagsThatDroverHadBefore(t *testing.T) {
 		})
 	}
 	for name, instead := range refused {
-		t.Run("--"+name+" is refused with what to do instead", func(t *testing.T) {
-			err := command().ParseFlags([]string{"--" + name + "=true"})
-			if err == nil || !strings.Contains(err.Error(), instead) {
-				t.Errorf("got %v, want something with %q", err, instead)
-			}
-		})
+		for _, value := range []string{"", "=true", "=false"} {
+			t.Run("--"+name+value+" is refused with what to do instead", func(t *testing.T) {
+				err := command().ParseFlags([]string{"--" + name + value})
+				if err == nil || !strings.Contains(err.Error(), instead) {
+					t.Errorf("got %v, want something with %q", err, instead)
+				}
+			})
+		}
 	}
+	t.Run("who sets --leader-elect is not told to run without a lease", func(t *testing.T) {
+		if err := command().ParseFlags([]string{"--leader-elect"}); err == nil || !strings.Contains(err.Error(), "leave it out; only --leader-elect=false becomes") {
+			t.Errorf("got %v", err)
+		}
+	})
 	for name := range noEffect {
 		t.Run("--"+name+" is accepted with a warning", func(t *testing.T) {
 			var out bytes.Buffer

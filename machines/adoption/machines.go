@@ -44,7 +44,7 @@ var waits = map[string]row{
 	lifecycle.ReasonServerUnknown:   {Left, "drover does not know its server"},
 	lifecycle.ReasonNotSynced:       {Left, "the cloud has not answered"},
 	lifecycle.ReasonInitializers:    {Left, "it has the annotation " + v1alpha1.AnnotationInitializers},
-	lifecycle.ReasonHeld:            {Left, "so many servers have vanished at once that drover does nothing until an operator confirms the loss"},
+	lifecycle.ReasonHeld:            {Left, "so many servers have vanished at once that drover replaces it only when its Node is not Ready; delete the Machine to replace it now"},
 	lifecycle.ReasonServerDeleting:  {Deleted, "its server is being deleted by another client: the Machine is replaced once the server is gone"},
 	lifecycle.ReasonNodeMissing:     {Waits, "its Node does not exist, though its server runs: the Machine is replaced after the health timeout"},
 	lifecycle.ReasonBackOff:         {Waits, "it has no server, and the last attempt to create one failed"},

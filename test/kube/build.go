@@ -180,7 +180,7 @@ func (b build) stale(ctx context.Context) int {
 	return len(strings.Fields(names.String()))
 }
 
-// progressText says how far a build is: how many of the packages the compiler has begun, and how long the rest will take if it takes as
+// progressText describes how far a build is: how many of the packages the compiler has begun, and how long the rest will take if it takes as
 // long for each. total is 0 when the number of packages is not known.
 func progressText(begun, total int, after time.Duration) string {
 	text := fmt.Sprintf("building for %s", after.Round(time.Second))

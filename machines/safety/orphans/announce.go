@@ -109,7 +109,7 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_orphans", Help: "Resources with drover's owner tags, and Nodes with its labels, that had no Machine in the last round.",
+			Name: "drover_orphans", Help: "Resources with drover's owner tags, and Nodes with its labels, that had no Machine in the last round; kind is server, port, floating_IP or node.",
 		}, []string{"kind"}),
 		aborted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "drover_orphans_aborted", Help: "1 while orphans are not collected for this reason, else 0, as of the last round.",
