@@ -37,7 +37,9 @@ type freshness struct {
 	// behind is when a watch began to lag, in Unix nanoseconds; 0 when no watch lags.
 	behind atomic.Int64
 
-	// Only probe uses the fields below. suspects holds, by kind, an object whose newest version, or whose deletion, the watch has not delivered although a live read shows it.
+	// Only probe uses the fields below.
+
+	// suspects holds, by kind, an object whose newest version, or whose deletion, the watch has not delivered although a live read shows it.
 	suspects map[schema.GroupVersionKind]suspect
 	// said reports whether the log says that a watch lags.
 	said bool

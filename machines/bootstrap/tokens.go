@@ -28,7 +28,7 @@ type Tokens struct {
 	// Rand is a cryptographic source.
 	Rand io.Reader
 
-	// known holds the tokens that this process has created or read, by the UIDs of their Machines, until they expire. While a Machine with a
+	// known holds the tokens that this process has created or read, by the UIDs of their Machines. An expired token is not used any more. While a Machine with a
 	// token in known waits to join, its reconciles make no call for the token, and the token's deletion needs only one call.
 	known *cache.LRUExpireCache
 	// began returns when this process stored its first token. Machines that were created before may have a token that another process

@@ -34,8 +34,11 @@ type keptPlan struct {
 
 // record stores a plan unless its steps equal those of the last plan. It reports whether it stored the plan.
 func (h *history) record(s rollout.Snapshot, p rollout.Plan) (bool, error) {
+	if len(p.Steps) == 0 {
+		return false, nil
+	}
 	kept, _ := h.plans.Of(s.Deployment) // only the deployment's reconcile writes
-	if last := len(*kept) - 1; len(p.Steps) == 0 || last >= 0 && slices.Equal((*kept)[last].steps, p.Steps) {
+	if last := len(*kept) - 1; last >= 0 && slices.Equal((*kept)[last].steps, p.Steps) {
 		return false, nil
 	}
 	record, err := rollout.NewRecord(s, p)

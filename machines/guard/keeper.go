@@ -18,7 +18,7 @@ import (
 // machines is the name of the CRD of Machines.
 const machines = "machines.cluster.k8s.io"
 
-// kept are the names of the CRDs with which Machines vanish: their own, and those whose objects own them.
+// kept are the names of the CRDs with which Machines vanish: first their own, then those whose objects own them.
 var kept = []string{machines, "machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io"}
 
 // CRDs are the names of drover's CustomResourceDefinitions, sorted.
@@ -53,7 +53,7 @@ type defined struct {
 type definitions map[string]*metav1.PartialObjectMetadata
 
 // NewKeeper returns a Keeper. The reader must read from the API server and not from a cache; it needs only the verb get for the CRDs in
-// [CRDs]. New returns an error if the metric cannot be registered.
+// [CRDs]. NewKeeper returns an error if the metric cannot be registered.
 func NewKeeper(reader client.Reader, now clock.PassiveClock, registry prometheus.Registerer) (*Keeper, error) {
 	k := &Keeper{reader: reader, clock: now, reading: make(chan struct{}, 1), metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_deletions_withheld",
@@ -72,7 +72,7 @@ func NewKeeper(reader client.Reader, now clock.PassiveClock, registry prometheus
 func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (why string, err error) {
 	seen := k.look(ctx, begun)
 	owner := metav1.GetControllerOf(m)
-	made := seen.crds.youngest()
+	made := seen.crds.youngest(kept[1:])
 	if seen.err != nil || seen.withheld != "" || seen.crds.allow(machines) || owner == nil || owner.Kind != v1alpha1.MachineSetKind.Kind || !m.CreationTimestamp.Time.Before(made) {
 		return seen.withheld, seen.err
 	}
@@ -119,7 +119,7 @@ func DefinedSince(ctx context.Context, reader client.Reader) (time.Time, error) 
 			err = fmt.Errorf("CustomResourceDefinition %s is missing or being deleted, and Machines with it", name)
 		}
 	}
-	return crds.youngest(), err
+	return crds.youngest(kept), err
 }
 
 // read reads the CRDs one by one.
@@ -136,9 +136,9 @@ func read(ctx context.Context, reader client.Reader) (definitions, error) {
 	return all, nil
 }
 
-// youngest returns the creation time of the youngest of the CRDs in kept.
-func (all definitions) youngest() (made time.Time) {
-	for _, name := range kept {
+// youngest returns the creation time of the youngest of the CRDs with the given names.
+func (all definitions) youngest(names []string) (made time.Time) {
+	for _, name := range names {
 		if d := all[name]; d != nil && d.CreationTimestamp.After(made) {
 			made = d.CreationTimestamp.Time
 		}

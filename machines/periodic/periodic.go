@@ -13,7 +13,7 @@ func Run(ctx context.Context, c clock.Clock, check func(context.Context) time.Du
 	After(ctx, c, check(ctx), check)
 }
 
-// After waits for the pause and then calls Run. It returns when ctx ends.
+// After calls check until ctx ends: the first time after the pause, and each further time after the pause that the last call has returned.
 func After(ctx context.Context, c clock.Clock, pause time.Duration, check func(context.Context) time.Duration) {
 	for {
 		timer := c.NewTimer(pause)

@@ -112,10 +112,10 @@ func (g *Group) list() []Instance {
 func (g *Group) without(other *Group) (ids []string) {
 	theirs, at := other.list(), 0
 	for n, i := range g.list() {
-		for at < len(theirs) && other.Members[at].Machine.Name < g.Members[n].Machine.Name {
+		for at < len(theirs) && membership.Compare(other.Members[at], g.Members[n]) < 0 {
 			at++
 		}
-		if at == len(theirs) || theirs[at].ID != i.ID || other.Members[at].Machine.Name != g.Members[n].Machine.Name {
+		if at == len(theirs) || theirs[at].ID != i.ID || membership.Compare(other.Members[at], g.Members[n]) != 0 {
 			ids = append(ids, i.ID)
 		}
 	}

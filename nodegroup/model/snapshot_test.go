@@ -324,3 +324,33 @@ func randomMachines(r *rapid.T, p *pools.Pool) {
 		}
 	}
 }
+
+func TestTheInstancesThatOneVersionOfAGroupHasAndAnotherLacks(t *testing.T) {
+	version := func(machines ...string) *Group {
+		g := &Group{}
+		for _, name := range machines {
+			namespace, name, _ := strings.Cut(name, "/")
+			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
+			g.Members = append(g.Members, &membership.Member{Machine: m})
+			g.instances = append(g.instances, Instance{ID: "placeholder/" + name})
+		}
+		return g
+	}
+	for _, tt := range []struct {
+		name        string
+		has, others *Group
+		want        []string
+	}{
+		{"all of them when there is no other version", version("x/a", "x/b"), nil, []string{"placeholder/a", "placeholder/b"}},
+		{"none when both versions have the same Machines", version("x/a", "x/b"), version("x/a", "x/b"), nil},
+		{"that of a Machine which the other version lacks", version("x/a", "x/b", "x/c"), version("x/a", "x/c"), []string{"placeholder/b"}},
+		{"that of a Machine whose name another namespace also has", version("x/a", "y/a"), version("x/a"), []string{"placeholder/a"}},
+		{"none when the Machine of the other namespace goes", version("y/a"), version("x/a", "y/a"), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.has.without(tt.others); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,9 +48,14 @@ func (c *Collector) collect(ctx context.Context, o *verdict.Orphan) bool {
 	default:
 		err = c.Cloud.Collect(ctx, o.Resource)
 	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return o.Delete // somebody else has deleted it
+	case o.Expel && (errors.Is(err, errChanged) || errors.Is(err, errNotProven)):
+		return false // the next round judges the Node again
+	case err != nil:
 		kind, reason, text = corev1.EventTypeWarning, "OrphanNotDeleted", err.Error()
-	} else if o.Delete && !c.Observed {
+	case o.Delete && !c.Observed:
 		c.metrics.collected.WithLabelValues(label(o.Kind)).Inc()
 	}
 	c.record(ctx, o, kind, reason, text)
@@ -88,7 +94,11 @@ func (c *Collector) expel(ctx context.Context, o *verdict.Orphan) error {
 	return c.Target.GetClient().Patch(ctx, node, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), client.FieldOwner(name))
 }
 
-var errChanged = errors.New("the Node, or its Machine, has changed since the decision")
+// errChanged and errNotProven are the errors with which a Node is left for the next round.
+var (
+	errChanged   = errors.New("the Node, or its Machine, has changed since the decision")
+	errNotProven = errors.New("nothing proves that it is gone")
+)
 
 // readNode reads a Node from the API server. It returns an error when the Node differs from judged, the state on which the decision was
 // based.
@@ -112,7 +122,7 @@ func (c *Collector) proven(ctx context.Context, o *verdict.Orphan) (*corev1.Node
 	}
 	gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.End.Place)
 	if err == nil && !gone {
-		err = errors.New("nothing proves that it is gone")
+		err = errNotProven
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for the server %s of the Node: %w", node.Spec.ProviderID, err)

@@ -162,7 +162,7 @@ func (c *Collector) round(ctx context.Context) error {
 		// Only the leader writes the findings.
 		return nil
 	}
-	c.ends.forget(v.Over)
+	c.ends.forget(v.Over, s.Ends)
 	now, news := report(&v, last)
 	if err := c.write(ctx, b, v.Left, now); err != nil {
 		return err

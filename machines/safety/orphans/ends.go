@@ -31,7 +31,9 @@ type ends struct {
 // exists forgets the end of a Machine that exists again, as after a restore of etcd.
 func (e *ends) exists(o any) {
 	if m, ok := o.(*v1alpha1.Machine); ok {
-		e.forget([]types.UID{m.UID})
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.all, m.UID)
 	}
 }
 
@@ -65,12 +67,14 @@ func (e *ends) add(more verdict.Ends) {
 	}
 }
 
-// forget forgets the ends of Machines.
-func (e *ends) forget(over []types.UID) {
+// forget forgets the ends that a round found to be over. An end of the same Machine that was observed since the round judged them stays.
+func (e *ends) forget(over []types.UID, judged verdict.Ends) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, uid := range over {
-		delete(e.all, uid)
+		if e.all[uid] == judged[uid] {
+			delete(e.all, uid)
+		}
 	}
 }
 

@@ -149,14 +149,14 @@ func (ix *Index) MembersOf(sets ...*v1alpha1.MachineSet) []*Member {
 		}
 	}
 	// The names of a set's Machines begin alike, so the lists in the order of their first members are mostly sorted already.
-	slices.SortFunc(lists, func(a, b []*Member) int { return compare(a[0], b[0]) })
+	slices.SortFunc(lists, func(a, b []*Member) int { return Compare(a[0], b[0]) })
 	all := slices.Concat(lists...)
-	slices.SortFunc(all, compare)
+	slices.SortFunc(all, Compare)
 	return all
 }
 
-// compare orders members by name, namespace and UID of their Machine.
-func compare(a, b *Member) int {
+// Compare orders members by name, namespace and UID of their Machine.
+func Compare(a, b *Member) int {
 	if a.Machine.Name != b.Machine.Name {
 		return strings.Compare(a.Machine.Name, b.Machine.Name)
 	}

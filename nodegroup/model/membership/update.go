@@ -112,9 +112,9 @@ func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
 		}
 	}
 	u.claimMachine(old, next)
-	if old != nil && (next == nil || next.set != old.set || compare(old, next) != 0) {
+	if old != nil && (next == nil || next.set != old.set || Compare(old, next) != 0) {
 		members := u.membersOf(old.set)
-		if at, found := slices.BinarySearchFunc(members, old, compare); found {
+		if at, found := slices.BinarySearchFunc(members, old, Compare); found {
 			u.setMembers(old.set, slices.Delete(members, at, at+1))
 		}
 	}
@@ -130,7 +130,7 @@ func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
 func (u *update) put(m *Member) {
 	u.members.Set(u.edit, string(m.Machine.UID), m)
 	members := u.membersOf(m.set)
-	at, found := slices.BinarySearchFunc(members, m, compare)
+	at, found := slices.BinarySearchFunc(members, m, Compare)
 	if !found {
 		members = slices.Insert(members, at, m)
 	}

@@ -106,7 +106,7 @@ func newAddresses() *Addresses {
 	return &Addresses{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}}
 }
 
-// setPort stores a port. When another port with the same tag is known already, SetPort replaces that port only in two cases: the
+// setPort stores a port. When another port with the same tag is known already, setPort replaces that port only in two cases: the
 // known port is doubtful (see [Port].Doubtful), or it is bound to no server and the new port is bound to one. Two ports can have
 // the same tag when, for example, a create call of the previous leader was carried out late. drover deletes the unused port when
 // the Machine is gone.

@@ -10,11 +10,6 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Package creates holds the creates with an unknown outcome. Such a create may have succeeded, so it is not repeated before it is
-// resolved.
-//
-// It is plain data: it has no lock, no clock, and makes no call. It stores only the owner tags of the resources.
-
 // A create with an unknown outcome counts as failed when SettleTime has passed since the call ended, and at least settleLists
 // complete lists since the call have not shown the resource.
 const (

@@ -71,7 +71,7 @@ type reservation struct {
 func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*QuotaPeriod }
 
 // watch follows the quota of one service. It begins with a create that the cloud refuses, and ends when no create has been
-// refused for the time Period.
+// refused for the time QuotaPeriod.
 type watch struct {
 	refusal *fault.Error
 	// since is when the cloud refused the first create after the limits last showed free quota. due is when drover must read the
@@ -85,7 +85,7 @@ type watch struct {
 	doubts int
 	// probe is true when the limits cannot be read. Then drover may try one create.
 	probe bool
-	// blocked is true when a Machine was refused quota, by the cloud or by Reserve, and no Machine may try again yet. least holds
+	// blocked is true when a Machine was refused quota, by the cloud or by reserve, and no Machine may try again yet. least holds
 	// the smallest amounts that were refused.
 	blocked bool
 	least   Amounts
@@ -195,7 +195,7 @@ func (b *Quotas) refused(machine types.UID, err *fault.Error, want Amounts, now 
 
 // Looked records the limits of a service that were just read: free is the quota that the service reports as free. With an error that
 // passes, the limits stay due. When they cannot be read, one create per period may be tried. Looked reports whether a Machine to
-// which Reserve refused quota may try again.
+// which reserve refused quota may try again.
 func (b *Quotas) Looked(s client.Service, free Amounts, err error, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok || fault.Is(err, fault.RateLimited) || fault.Is(err, fault.Transient) {

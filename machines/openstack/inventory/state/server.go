@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// server is the cached state of one server. Times use drover's clock, except those in Row.
+// server is the cached state of one server. Times use drover's clock, except those in ServerRow.
 type server struct {
 	ServerRow
 	// sighted is true when the cloud has shown a row of the server.
@@ -16,7 +16,7 @@ type server struct {
 	// ending are the volumes that Nova deletes with the server, from all rows that the cloud has shown, sorted.
 	ending []string
 	// gone is true when a row had the status DELETED, or a GET by the ID answered 404. The server stays in the cache as a
-	// tombstone, so that a list that lags does not make it exist again. GoneAt is when drover found that the server is gone.
+	// tombstone, so that a list that lags does not make it exist again. goneAt is when drover found that the server is gone.
 	gone   bool
 	goneAt time.Time
 	// missing is true when a complete list lacked the server. This does not prove that the server is gone; a GET by its ID must
