@@ -15,7 +15,7 @@ var (
 	removed = map[string]string{
 		"grpc-server-names": "use --grpc-cert-dir, with a certificate for these names",
 		"gpu-types":         "annotate groups with capacity.cluster-autoscaler.kubernetes.io/gpu-type=nvidia.com/gpu (the resource) and gpu-count=NUMBER",
-		"grpc-cert": certDirInstead, "grpc-key": certDirInstead, "grpc-client-ca": certDirInstead,
+		"grpc-cert":         certDirInstead, "grpc-key": certDirInstead, "grpc-client-ca": certDirInstead,
 		"grpc-self-signed": secretsInstead, "grpc-secret": secretsInstead, "grpc-client-secret": secretsInstead,
 		"node-containerd-version": versionsInstead, "node-runc-version": versionsInstead, "node-cni-plugins-version": versionsInstead,
 		"startup-conditions": "use --startup-requires=condition:TYPE", "startup-daemonsets": "use --startup-requires=daemonset:NAMESPACE/NAME",
