@@ -67,7 +67,7 @@ func (c *certificate) reread() (bool, error) {
 
 // follow reads the certificate's files at the interval certificateEvery until ctx ends.
 func (c *certificate) follow(ctx context.Context) {
-	periodic.After(ctx, c.clock, certificateEvery, periodic.Every(certificateEvery, func(ctx context.Context) {
+	periodic.After(ctx, c.clock, certificateEvery, func(ctx context.Context) {
 		changed, err := c.reread()
 		switch {
 		case err != nil:
@@ -75,5 +75,5 @@ func (c *certificate) follow(ctx context.Context) {
 		case changed:
 			ctrl.LoggerFrom(ctx).Info("Serving the changed certificate", "cert", c.certFile)
 		}
-	}))
+	})
 }

@@ -57,11 +57,11 @@ func (*trimmer) NeedLeaderElection() bool { return false }
 
 // Start checks the memory every trimEvery until ctx ends.
 func (t *trimmer) Start(ctx context.Context) error {
-	periodic.After(ctx, t.clock, trimEvery, periodic.Every(trimEvery, func(context.Context) {
+	periodic.After(ctx, t.clock, trimEvery, func(context.Context) {
 		if inUse, mapped := t.held(); worthTrimming(inUse, mapped) {
 			t.trim()
 		}
-	}))
+	})
 	return nil
 }
 

@@ -33,12 +33,12 @@ func (c *Collector) NeedLeaderElection() bool { return true }
 
 // Start calls Collect at intervals until ctx ends. It also removes user data from memory.
 func (c *Collector) Start(ctx context.Context) error {
-	periodic.Run(ctx, c.Clock, periodic.Every(collectEvery, func(ctx context.Context) {
+	periodic.Every(ctx, c.Clock, collectEvery, func(ctx context.Context) {
 		texts.Clear()
 		if n, err := c.Source.Collect(ctx); ctx.Err() == nil && (err != nil || n > 0) {
 			ctrl.LoggerFrom(ctx).Info("Deleted leftover bootstrap tokens", "deleted", n, "error", err)
 		}
-	}))
+	})
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (g *ApproverCheck) NeedLeaderElection() bool { return true }
 
 // Start checks at intervals until ctx ends.
 func (g *ApproverCheck) Start(ctx context.Context) error {
-	periodic.Run(ctx, g.clock, periodic.Every(approverCheckEvery, g.check))
+	periodic.Every(ctx, g.clock, approverCheckEvery, g.check)
 	return nil
 }
 

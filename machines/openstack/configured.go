@@ -33,7 +33,7 @@ func (c *Cloud) followCredentials(ctx context.Context) {
 	}
 	lastError := c.rereadCredentials(ctx, "")
 	c.signInEarly(ctx)
-	periodic.After(ctx, c.options.Clock, credentialsEvery, periodic.Every(credentialsEvery, func(ctx context.Context) { lastError = c.rereadCredentials(ctx, lastError) }))
+	periodic.After(ctx, c.options.Clock, credentialsEvery, func(ctx context.Context) { lastError = c.rereadCredentials(ctx, lastError) })
 }
 
 // rereadCredentials reads the credentials of the configured cloud again and uses them. When this fails, the previous credentials

@@ -21,7 +21,7 @@ const (
 
 // sweepAll calls sweep every sweepEvery until ctx ends.
 func (c *Cloud) sweepAll(ctx context.Context) {
-	periodic.After(ctx, c.options.Clock, sweepEvery, periodic.Every(sweepEvery, c.sweep))
+	periodic.After(ctx, c.options.Clock, sweepEvery, c.sweep)
 }
 
 // sweep removes from memory what drover needs no more: Machines that no longer exist, connections that no Machine and no

@@ -23,13 +23,13 @@ func TestAPeriodicCheck(t *testing.T) {
 		},
 		"is first made after a pause when it can wait": {
 			func(ctx context.Context, check func(context.Context) time.Duration) {
-				After(ctx, clock.RealClock{}, 30*time.Second, check)
+				After(ctx, clock.RealClock{}, 90*time.Second, func(ctx context.Context) { check(ctx) })
 			},
-			[]time.Duration{30 * time.Second, 90 * time.Second, 210 * time.Second},
+			[]time.Duration{90 * time.Second, 180 * time.Second},
 		},
 		"is made at intervals of the same length": {
 			func(ctx context.Context, check func(context.Context) time.Duration) {
-				Run(ctx, clock.RealClock{}, Every(time.Minute, func(ctx context.Context) { check(ctx) }))
+				Every(ctx, clock.RealClock{}, time.Minute, func(ctx context.Context) { check(ctx) })
 			},
 			[]time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute},
 		},

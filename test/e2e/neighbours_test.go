@@ -71,7 +71,7 @@ func newCrowd(t *testing.T) crowd {
 		defer close(ended)
 		neighbours.Run(ctx, h.s.Target.Config, func(err error) { t.Log(err) },
 			neighbours.NetworkPlugin(clock.RealClock{}, corev1.TaintEffectNoExecute, agentRuns),
-			neighbours.FeatureDiscovery(), neighbours.StorageDriver(), neighbours.Taker(takenLabel, takenTaint))
+			neighbours.FeatureDiscovery(), neighbours.StorageDriver(), neighbours.Remover(takenLabel, takenTaint))
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -5,7 +5,8 @@
 //   - A network plugin: a node whose agent is not ready gets the taint node.cilium.io/agent-not-ready. When the agent is ready, the
 //     taint goes, and NetworkUnavailable becomes False (operator/watchers/node_taint.go, node_taint_cell.go of cilium/cilium). The
 //     agents do not run as pods: a test decides when they are ready. The real operator sets the taint only with
-//     --set-cilium-node-taints, and only as NoSchedule; this one also as NoExecute, as node groups are advised to.
+//     its flag --set-cilium-node-taints, and with the effect NoSchedule. Cilium's documentation recommends the effect NoExecute for node
+//     groups, so the simulated operator can set both.
 //   - Node Feature Discovery: labels below feature.node.kubernetes.io, of which one differs from node to node, and their keys in an
 //     annotation (pkg/nfd-master/nfd-master.go of kubernetes-sigs/node-feature-discovery). Left out: rules, taints, extended
 //     resources, removing a label.
@@ -13,7 +14,7 @@
 //     (pkg/volume/csi/nodeinfomanager/nodeinfomanager.go of kubernetes/kubernetes, pkg/csi/cinder/nodeserver.go of
 //     kubernetes/cloud-provider-openstack). The real kubelet writes both. Left out: CSINode objects, and the error when the label has
 //     another value already.
-//   - A taker: it removes labels and taints by their keys from every node, also those of drover, as scripts with kubectl label and
+//   - A remover: it removes labels and taints with given keys from every node, including drover's, as scripts with kubectl label and
 //     kubectl taint do.
 //   - A webhook for evictions: it is slow, or refuses the eviction of a pod, with a message
 //     (pkg/registry/core/pod/storage/eviction.go of kubernetes/kubernetes; the timeout of 30 s:

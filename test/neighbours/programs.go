@@ -113,10 +113,10 @@ func StorageDriver() Program {
 	}}
 }
 
-// Taker returns a program that removes labels and taints with these keys from every node, also those that drover has set. It plays a script,
+// Remover returns a program that removes labels and taints with these keys from every node, also those that drover has set. It plays a script,
 // or a policy of the cluster.
-func Taker(keys ...string) Program {
-	return Program{Name: "taker", Change: func(n *corev1.Node) {
+func Remover(keys ...string) Program {
+	return Program{Name: "remover", Change: func(n *corev1.Node) {
 		maps.DeleteFunc(n.Labels, func(key, _ string) bool { return slices.Contains(keys, key) })
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(keys, t.Key) })
 	}}

@@ -101,7 +101,7 @@ func (r tableRow) judge(t *testing.T) *fault.Error {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return JudgeServer("id", code, r["body"])
+		return ServerFault("id", code, r["body"])
 	}
 	call := strings.Fields(r["call"])
 	id := uuid.FindString(r["body"])

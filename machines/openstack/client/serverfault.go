@@ -38,8 +38,8 @@ func faultRow(code int, text string) *refusal {
 	return readFault(code, text).row()
 }
 
-// JudgeServer returns the class of a server's fault, by Nova's code and text.
-func JudgeServer(serverID string, code int, text string) *fault.Error {
+// ServerFault returns the class of a server's fault, by Nova's code and text.
+func ServerFault(serverID string, code int, text string) *fault.Error {
 	row := faultRow(code, text)
 	return fault.New(fault.ClassOf(row.code), row.code, "server %s went to ERROR: %s", serverID, cmp.Or(text, "the cloud reports no reason"))
 }

@@ -20,7 +20,7 @@ func TestFaultTextOfAServerIsMappedToAnErrorCode(t *testing.T) {
 		"an empty text is mapped to Unknown":                                 {"", fault.CodeUnknown},
 	} {
 		t.Run(name+" (CAPI-21, MC-49)", func(t *testing.T) {
-			e := JudgeServer("id", 500, tt.text)
+			e := ServerFault("id", 500, tt.text)
 			if e.Code != tt.code || !strings.Contains(e.Message, "server id went to ERROR") || !strings.Contains(e.Message, tt.text) {
 				t.Fatalf("got %s %q", e.Code, e.Message)
 			}
@@ -58,7 +58,7 @@ func TestErrorClassOfAFailedServerBuild(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if e := JudgeServer("id", 500, tt.text); e.Class != tt.class || e.Code != tt.code || !strings.Contains(e.Message, tt.text) {
+			if e := ServerFault("id", 500, tt.text); e.Class != tt.class || e.Code != tt.code || !strings.Contains(e.Message, tt.text) {
 				t.Errorf("got %s %s %q, want %s %s", e.Class, e.Code, e.Message, tt.class, tt.code)
 			}
 		})

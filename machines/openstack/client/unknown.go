@@ -88,5 +88,5 @@ func (s *Session) NoteFault(serverID string, code int, text string) {
 	}
 	a := readFault(code, text)
 	a.status = code
-	s.unknown.note(log.Log, a, JudgeServer(serverID, code, text))
+	s.unknown.note(log.Log, a, ServerFault(serverID, code, text))
 }

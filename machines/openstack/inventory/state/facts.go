@@ -78,7 +78,7 @@ func (p *Project) server(m *Machine, k *server) *cloud.Server {
 	}
 	switch {
 	case s.State == cloud.ServerError:
-		s.Fault = client.JudgeServer(k.ID, k.Fault.Code, k.Fault.Message)
+		s.Fault = client.ServerFault(k.ID, k.Fault.Code, k.Fault.Message)
 	case s.State != cloud.ServerDeleting && k.detached != "" && !m.Joined:
 		s.State, s.Fault = cloud.ServerError, fault.New(fault.Transient, fault.CodeServerError, "%s", k.detached)
 	}

@@ -93,7 +93,7 @@ func (p *Project) readFaults(ids []string, now time.Time) {
 		if k == nil || k.gone || k.Status != statusError || !p.Servers.isOurs(k) {
 			continue
 		}
-		if e := client.JudgeServer(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
+		if e := client.ServerFault(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
 			p.Quotas.failed(k.machine(), e, now)
 		}
 		if p.noteFault != nil {
