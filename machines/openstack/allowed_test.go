@@ -74,12 +74,12 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 		}
 	})
 	t.Run("when the endpoint of a Machine with a server is refused, one log line names the flag that would allow the endpoint (F-4)", func(t *testing.T) {
-		b := newDirectBench(t)
+		b := newIdleBench(t)
+		b.direct = true
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 		b.options.AllowedEndpoints, b.options.Configured = nil, client.Credentials{}
-		b.restart()
-		b.sim.ForgetCalls()
+		b.start()
 		living := newMachine(t, "living", complete(b.sim.AuthURL()))
 		living.Spec.ProviderID = new("openstack:///11111111-0000-0000-0000-000000000001")
 		for range 3 {

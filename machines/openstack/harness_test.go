@@ -51,7 +51,16 @@ func (o *openCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
+// newBench returns a bench whose driver runs.
 func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
+	t.Helper()
+	b := newIdleBench(t, change...)
+	b.start()
+	return b
+}
+
+// newIdleBench returns a bench without a driver, for a test that changes the options of the first one.
+func newIdleBench(t *testing.T, change ...func(*sim.Config)) *bench {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -66,7 +75,7 @@ func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
 	}
 	t.Cleanup(b.sim.Close)
 	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials(), AllowedEndpoints: []string{"127.0.0.1"}}
-	b.start()
+	b.stop = func() {}
 	t.Cleanup(func() { b.stop() })
 	return b
 }
