@@ -96,7 +96,6 @@ func (w *world) testReplaced() {
 	if c := w.healthy(names[1]); c.Status != corev1.ConditionFalse || c.Reason != "NodeNotReady" || !strings.Contains(c.Message, "it is replaced at ") {
 		w.Errorf("condition Healthy: %+v", c)
 	}
-	w.cached(names[1])
 	w.later(9*time.Minute - 10*time.Second)
 	if gone := w.leaving(names); gone != nil {
 		w.Fatalf("before the timeout is over, %v are gone", gone)
@@ -108,7 +107,6 @@ func (w *world) testReplaced() {
 	}
 	w.events("Machine "+names[1]+" is deleted, so that its set creates another: Node "+names[1]+": condition Ready is Unknown (Test)", 2)
 	w.settled("replaced", 6) // the successor is created before the drain ends (F-33)
-	w.inStep("replaced")
 	w.later(time.Minute)
 	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
 		w.Fatalf("while a Machine is being replaced, %v are gone", gone)
@@ -121,7 +119,6 @@ func (w *world) testReplaced() {
 	w.later(2 * time.Second)
 	w.replaces("replaced", names, names[1:3])
 	w.settled("replaced", 6)
-	w.inStep("replaced")
 	w.later(2 * time.Second)
 	if d := w.deployment("replaced"); recorded(d) != names[1]+" "+names[2] || *d.Spec.Replicas != 6 {
 		w.Errorf("record: %+v, replicas %d", d.Status.HealthReplacements, *d.Spec.Replicas)
@@ -135,19 +132,6 @@ func (w *world) drains(name, value string) {
 	m := &v1alpha1.Machine{}
 	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, m))
 	w.must(w.client.Patch(w.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"test/drains":"`+value+`"}}}`))))
-	w.cached(name)
-}
-
-// cached waits until the cache shows a Machine as it is stored, or that it is gone: a Machine whose drain has ended may be deleted at once.
-func (w *world) cached(name string) {
-	w.Helper()
-	w.eventually("the cache shows Machine "+name, func() (string, bool) {
-		stored, cached := &v1alpha1.Machine{}, &v1alpha1.Machine{}
-		key := types.NamespacedName{Namespace: "default", Name: name}
-		w.must(client.IgnoreNotFound(w.client.Get(w.Context(), key, stored)))
-		w.must(client.IgnoreNotFound(w.mgr.GetClient().Get(w.Context(), key, cached)))
-		return cached.ResourceVersion, stored.ResourceVersion == cached.ResourceVersion
-	})
 }
 
 // events waits until the number of Events with the given note is count.
@@ -173,13 +157,11 @@ func (w *world) testRecovers() {
 	w.report(corev1.ConditionFalse, names[0])
 	w.later(time.Second)
 	w.later(time.Minute)
-	w.cached(names[0])
 	w.report(corev1.ConditionTrue, names[0])
 	w.later(time.Second)
 	if c := w.healthy(names[0]); c.Status != corev1.ConditionTrue {
 		w.Errorf("condition Healthy: %+v", c)
 	}
-	w.cached(names[0])
 	w.later(time.Hour)
 	if gone := w.leaving(names); gone != nil {
 		w.Errorf("%v are gone", gone)
@@ -195,7 +177,6 @@ func (w *world) testNeverStarts() {
 	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: names[3]}, m))
 	w.must(w.client.Patch(w.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Joined"}}`))))
 	w.report(corev1.ConditionFalse, names[3])
-	w.cached(names[3])
 	if next := w.later(time.Second).RequeueAfter; next != 30*time.Minute {
 		w.Errorf("the next round is in %v, want 30m", next)
 	}
@@ -213,7 +194,6 @@ func (w *world) testOutage() {
 	w.later(time.Second)
 	for range 3 {
 		w.later(30 * time.Minute)
-		w.cached(names[0])
 	}
 	if gone := w.leaving(names); gone != nil {
 		w.Fatalf("in the outage %v are gone", gone)
@@ -229,13 +209,11 @@ func (w *world) testOutage() {
 	})
 	w.drains(names[0], "long")
 	w.report(corev1.ConditionTrue, names[2:8]...)
-	w.inStep("outage")
 	w.later(2 * time.Second)
 	w.replaces("outage", names, names[:1])
 	if held := meta.FindStatusCondition(w.deployment("outage").Status.Conditions, v1alpha1.ConditionRepairHeld); held != nil {
 		w.Errorf("the brake is still shown: %+v", held)
 	}
-	w.inStep("outage")
 	w.later(time.Minute)
 	if gone := w.leaving(names); !slices.Equal(gone, names[:1]) {
 		w.Fatalf("while a Machine is being replaced, %v are gone", gone)
