@@ -18,7 +18,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build drover and the sandbox into bin/
-	go build $(BUILD_FLAGS) -ldflags "$(STAMP)" -o bin/ ./cmd/...
+	GOGC=400 go build $(BUILD_FLAGS) -ldflags "$(STAMP)" -o bin/ ./cmd/...
 
 demo: build ## a cloud, a cluster and an autoscaler on this machine, and the main job done with them
 	bin/sandbox demo

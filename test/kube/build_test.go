@@ -178,3 +178,43 @@ func TestTheVersionOfARequiredModuleInGoMod(t *testing.T) {
 		})
 	}
 }
+
+func TestDroverAndTheControlPlaneShareTheirPackages(t *testing.T) {
+	t.Run("a package that both need has one version, so that it is compiled once", func(t *testing.T) {
+		source, err := sourceDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		drover := packageFolders(t, filepath.Join(source, "..", "..", ".."), "./cmd/...")
+		shared := 0
+		for name, folder := range packageFolders(t, source, ".") {
+			own, both := drover[name]
+			if !both {
+				continue
+			}
+			if shared++; own != folder {
+				t.Errorf("%s is compiled twice: drover has it from %s, the control plane from %s", name, own, folder)
+			}
+		}
+		if shared < 500 {
+			t.Errorf("only %d packages are shared", shared)
+		}
+	})
+}
+
+// packageFolders returns the folders of the packages that a module's packages need, by import path.
+func packageFolders(t *testing.T, module, packages string) map[string]string {
+	t.Helper()
+	cmd := exec.Command("go", append(append([]string{"list", "-deps", "-f", "{{.ImportPath}} {{.Dir}}"}, buildFlags...), packages)...)
+	cmd.Dir = module
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("listing the packages of %s: %v", module, err)
+	}
+	folders := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
+		folders[name] = folder
+	}
+	return folders
+}
