@@ -16,9 +16,8 @@ type Access struct {
 	// Wanted is the identity that the spec names and that the configured cloud's user must have.
 	Wanted Identity
 
-	// endpoint is Keystone's URL. endpointField is the field from which it was read.
-	endpoint      found
-	endpointField string
+	// endpoint is Keystone's URL.
+	endpoint value
 }
 
 // Refusal describes an endpoint that the operator has not allowed.
@@ -36,7 +35,7 @@ func (a *Access) Refuse() Refusal {
 	name, flag, remedy := location, "--allowed-endpoints="+location, ""
 	switch {
 	case location == "":
-		return Refusal{Err: invalid(a.endpointField, "the endpoint is not a URL like https://host:port/path")}
+		return Refusal{Err: invalid(a.endpoint.at, "the endpoint is not a URL like https://host:port/path")}
 	case ref != nil && ref.Kind == secretKind:
 		name, flag = ref.value(), "--secret-namespaces="+ref.Namespace
 		remedy = ", or with this URL in --allowed-endpoints"
@@ -44,7 +43,7 @@ func (a *Access) Refuse() Refusal {
 		name, flag = ref.value(), "--allowed-endpoints=URL"
 	}
 	err := fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-		"%s: %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s", a.endpointField, name, flag, remedy)
+		"%s: %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s", a.endpoint.at, name, flag, remedy)
 	return Refusal{Err: err, Endpoint: name, Flag: flag}
 }
 
@@ -63,37 +62,36 @@ func (a *Access) WithOrigin(err error) error {
 // with them, but as the configured cloud's user. The zero value means that the spec names none of the three.
 type Identity struct {
 	source                               string
-	user, domain, projectName, projectID found
+	user, domain, projectName, projectID value
 }
 
 // ofConfigured sets the credentials to those of the configured cloud, except for the region, and returns the identity that the spec
 // names. This identity is compared with the user's after the sign-in, when names and IDs are known.
-func (r *credentialReader) ofConfigured(c *client.Credentials) Identity {
-	last := len(r.layers) - 1
-	own := *r.configured
+func (s *Sources) ofConfigured(c *client.Credentials, w way) Identity {
+	own := *s.configured
 	own.Region, own.Places = c.Region, c.Places
-	above := func(f found, same ...string) found {
-		if f.from == last || slices.Contains(same, f.text) {
-			return found{from: -1}
+	above := func(v value, same ...string) value {
+		if s.isConfigured(v) || slices.Contains(same, v.text) {
+			return value{}
 		}
-		return f
+		return v
 	}
-	w := Identity{source: r.layers[0].source, user: above(r.fields[r.way().user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
+	named := Identity{source: s.layers[0].source, user: above(s.fields[w.user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
 	if c.ApplicationCredentialID == "" {
-		w.domain = above(r.fields["domainName"])
+		named.domain = above(s.fields["domainName"])
 	}
 	if c.Method() == client.ByPassword {
-		w.projectName, w.projectID = above(r.fields["projectName"]), above(r.fields["projectID"])
+		named.projectName, named.projectID = above(s.fields["projectName"]), above(s.fields["projectID"])
 	}
 	*c = own
-	return w
+	return named
 }
 
 // Check returns an error when the identity that the spec names is not that of the signed-in user of the configured cloud.
 func (w Identity) Check(scope *client.Scope) error {
 	for _, c := range []struct {
 		field string
-		named found
+		named value
 		is    []string
 	}{
 		{"user", w.user, []string{scope.User.Name, scope.User.ID}},

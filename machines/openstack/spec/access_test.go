@@ -12,18 +12,19 @@ func TestErrorOfARefusedEndpoint(t *testing.T) {
 	secret := &reference{Kind: secretKind, Namespace: "n", Name: "s", Key: "k"}
 	config := &reference{Kind: configMapKind, Namespace: "n", Name: "c", Key: "k"}
 	for name, tc := range map[string]struct {
-		endpoint   found
+		endpoint   value
 		class      fault.Class
 		flag       string
 		shows, not string
 	}{
-		"shows the refused URL and the flag that allows it (F-4)":                                     {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
-		"shows the Secret's name and key instead of the URL when the URL is in a Secret (F-9, F-10)":  {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
-		"shows the ConfigMap's name and key instead of the URL when the URL is in a ConfigMap (F-10)": {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
-		"has the class Invalid and names no flag when the endpoint is not a URL":                      {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
+		"shows the refused URL and the flag that allows it (F-4)":                                     {value{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"shows the Secret's name and key instead of the URL when the URL is in a Secret (F-9, F-10)":  {value{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
+		"shows the ConfigMap's name and key instead of the URL when the URL is in a ConfigMap (F-10)": {value{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
+		"has the class Invalid and names no flag when the endpoint is not a URL":                      {value{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Access{endpoint: tc.endpoint, endpointField: "doc.identityEndpoint"}).Refuse()
+			tc.endpoint.at = "doc.identityEndpoint"
+			got := (&Access{endpoint: tc.endpoint}).Refuse()
 			if got.Err.Class != tc.class || got.Flag != tc.flag {
 				t.Errorf("got %s, flag %q, want %s, %q", got.Err.Class, got.Flag, tc.class, tc.flag)
 			}

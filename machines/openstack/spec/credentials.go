@@ -20,52 +20,40 @@ import (
 //     is complete.
 //   - With the secret of the configured cloud, the configured user signs in, for the configured project.
 func (s *Sources) Access() (*Access, error) {
-	s.origin = newProvenance()
-	r := credentialReader{Sources: s, fields: map[string]found{"": {from: -1}}}
-	for _, names := range credentialNames {
-		got, err := r.text(names...)
-		if err != nil {
-			return nil, err
+	for _, names := range specFields {
+		if v := s.fields[names[0]]; v.err != nil && isCredential(names[0]) {
+			return nil, v.err
 		}
-		r.fields[names[0]] = got
 	}
-	endpoint := r.fields["identityEndpoint"]
-	endpoint.text = strings.TrimSpace(endpoint.text)
-	r.fields["identityEndpoint"] = endpoint
-	w := r.way()
-	c, secret := r.credentials(w), r.fields[w.secret]
+	w, endpoint := s.way(), s.fields["identityEndpoint"]
+	c, secret := s.credentials(w), s.fields[w.secret]
+	endpoint.text = c.IdentityEndpoint
 	if secret.given() && c.IdentityEndpoint != "" {
-		if err := r.sendable(secret); err != nil {
+		if err := s.sendable(secret, endpoint); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.complete(c); err != nil {
+	if err := s.complete(c, w); err != nil {
 		return nil, err
 	}
-	for _, a := range r.absent {
-		r.note(r.layers[a.layer].where(a.field) + ": is treated as empty, because " + a.cause.Error())
+	for _, v := range s.absent {
+		s.note(v.at + ": is treated as empty, because " + cause(v.err))
 	}
-	a := &Access{Credentials: c, Origin: r.layers[secret.from].where(secret.field), endpoint: endpoint, endpointField: r.layers[endpoint.from].where("identityEndpoint")}
+	a := &Access{Credentials: c, Origin: secret.at, endpoint: endpoint}
 	if !strings.HasPrefix(a.Origin, s.object.Name) {
 		a.Origin = s.object.Name + ": " + a.Origin
 	}
-	if secret.from == len(r.layers)-1 {
+	if s.isConfigured(secret) {
 		for _, note := range s.configured.Notes {
-			r.note(s.configured.Source + ": " + note)
+			s.note(s.configured.Source + ": " + note)
 		}
 		if !s.reader.options.IdentityOverride {
-			a.Wanted = r.ofConfigured(c)
+			a.Wanted = s.ofConfigured(c, w)
 		}
 	}
 	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && s.reader.trusts(endpoint.ref.Namespace)
-	c.Shown = r.shownInstead()
+	c.Shown = s.shownInstead(endpoint)
 	return a, nil
-}
-
-// credentialNames are the fields about credentials, each with its aliases.
-var credentialNames = [][]string{
-	{"identityEndpoint"}, {"region"}, {"applicationCredentialID"}, {"applicationCredentialName"}, {"applicationCredentialSecret"},
-	{"username"}, {"password"}, {"tokenId"}, {"domainName"}, {"projectID", "tenantID"}, {"projectName", "tenantName"},
 }
 
 // way is one way of signing in: the fields that name the user, that hold the secret, and that the way also uses.
@@ -82,68 +70,24 @@ var ways = []way{
 	{"tokenId", "tokenId", []string{"projectID", "projectName"}},
 }
 
-// credentialReader reads the credentials.
-type credentialReader struct {
-	*Sources
-	// fields are the values of the fields, by their first names.
-	fields map[string]found
-	// absent are the fields that are treated as empty because they cannot be read, in the order of reading.
-	absent []absentField
-}
-
-// absentField is a field that is treated as empty because it cannot be read.
-type absentField struct {
-	layer int
-	field string
-	cause error
-}
-
-// text returns the value of the highest layer that has the field. Names whose value cannot be read count as empty, and then no lower
-// layer is read.
-func (r *credentialReader) text(names ...string) (found, error) {
-	for i, l := range r.layers {
-		before := len(r.absent)
-		readable := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			cause, tolerable := r.tolerable(l.values[name].err)
-			if tolerable {
-				r.absent = append(r.absent, absentField{layer: i, field: name, cause: cause})
-			}
-			return tolerable
-		})
-		got, err := r.textIn(i, readable...)
-		if err != nil || got.given() || len(r.absent) > before {
-			return got, err
-		}
-	}
-	return found{from: -1}, nil
-}
-
-// tolerable reports whether the error err about a credential becomes a warning, so that the credential is treated as empty. This is so when
-// a reference points to a missing key or object, or when reading is lenient and the field is invalid. cause is the reason that the warning
-// shows.
-func (s *Sources) tolerable(err error) (cause error, ok bool) {
-	var missing *missingReference
-	if errors.As(err, &missing) {
-		return missing, true
-	}
-	return err, s.object.Lenient && fault.Is(err, fault.Invalid)
-}
+// isConfigured reports whether a value is that of the configured cloud.
+func (s *Sources) isConfigured(v value) bool { return v.given() && v.from == len(s.layers)-1 }
 
 // way returns the way of signing in that drover uses: the first one of the highest layer that has any; the zero value when there is
 // none. When a field for signing in cannot be read in some layer, two more rules apply. way uses no layer below that one: otherwise,
 // a deleted Secret could move a Machine into the project of the configured cloud. And within its layer, it prefers a way whose secret
 // could be read.
-func (r *credentialReader) way() way {
-	lowest := len(r.layers)
-	for _, a := range r.absent {
+func (s *Sources) way() way {
+	lowest := len(s.layers)
+	for _, a := range s.absent {
 		if slices.ContainsFunc(ways, func(w way) bool { return a.field == w.user || a.field == w.secret }) {
-			lowest = min(lowest, a.layer)
+			lowest = min(lowest, a.from)
 		}
 	}
 	var best way
 	at, complete := lowest+1, false
 	for _, w := range ways {
-		user, readable := r.fields[w.user], lowest < len(r.layers) && r.fields[w.secret].given()
+		user, readable := s.fields[w.user], lowest < len(s.layers) && s.fields[w.secret].given()
 		if user.given() && (user.from < at || user.from == at && readable && !complete) {
 			best, at, complete = w, user.from, readable
 		}
@@ -153,41 +97,41 @@ func (r *credentialReader) way() way {
 
 // credentials returns the fields that the way uses as credentials. Fields that are not fields of a provider spec are those of the
 // configured cloud, where its user or project is used, or its endpoint.
-func (r *credentialReader) credentials(w way) *client.Credentials {
-	own := r.configured
-	c := &client.Credentials{CACert: own.CACert, Interfaces: own.Interfaces}
+func (s *Sources) credentials(w way) *client.Credentials {
+	c := &client.Credentials{CACert: s.configured.CACert, Interfaces: s.configured.Interfaces}
 	texts := settings.Texts(c)
 	for _, field := range append([]string{"identityEndpoint", "region", w.user, w.secret}, w.uses...) {
 		if into := texts[field]; into != nil {
-			*into = r.fields[field].text
+			*into = s.fields[field].text
 		}
 	}
-	id, name := r.fields["projectID"], r.fields["projectName"]
+	c.IdentityEndpoint = strings.TrimSpace(c.IdentityEndpoint)
+	id, name := s.fields["projectID"], s.fields["projectName"]
 	project := id
 	if !id.given() || name.given() && name.from < id.from {
 		project, c.ProjectID = name, ""
 	} else {
 		c.ProjectName = ""
 	}
-	if w.user == "tokenId" && project.from > r.fields[w.user].from {
+	if w.user == "tokenId" && project.from > s.fields[w.user].from {
 		// The token has a project of its own.
 		c.ProjectID, c.ProjectName = "", ""
 	}
-	r.addConfigured(c, w, project)
+	s.addConfigured(c, w, project)
 	return c
 }
 
 // addConfigured adds the settings of the configured cloud that no field of a provider spec has: those of its user, of its project and of its
 // endpoint, each where the credentials use it. project is the field that names the project.
-func (r *credentialReader) addConfigured(c *client.Credentials, w way, project found) {
-	own, last := r.configured, len(r.layers)-1
-	if c.Username != "" && r.fields["username"].from == last {
+func (s *Sources) addConfigured(c *client.Credentials, w way, project value) {
+	own := s.configured
+	if c.Username != "" && s.isConfigured(s.fields["username"]) {
 		c.UserID, c.UserDomainName, c.UserDomainID = own.UserID, own.UserDomainName, own.UserDomainID
 	}
-	if c.ProjectName != "" && project.from == last {
+	if c.ProjectName != "" && s.isConfigured(project) {
 		c.ProjectDomainName, c.ProjectDomainID = own.ProjectDomainName, own.ProjectDomainID
 	}
-	if r.fields[w.secret].from == last && (!project.given() || project.from == last) {
+	if s.isConfigured(s.fields[w.secret]) && (!project.given() || s.isConfigured(project)) {
 		c.TrustID = own.TrustID
 	}
 	if client.SameEndpoint(c.IdentityEndpoint, own.IdentityEndpoint) {
@@ -199,7 +143,7 @@ func (r *credentialReader) addConfigured(c *client.Credentials, w way, project f
 }
 
 // complete returns an error that names what is missing for a sign-in. It is about the configured cloud when the user is.
-func (r *credentialReader) complete(c *client.Credentials) error {
+func (s *Sources) complete(c *client.Credentials, w way) error {
 	method := c.Method()
 	for _, need := range []struct {
 		lacks       bool
@@ -214,28 +158,28 @@ func (r *credentialReader) complete(c *client.Credentials) error {
 		if !need.lacks {
 			continue
 		}
-		if absent := r.absences(c); absent != "" {
-			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", r.layers[0].source, absent)
+		if absent := s.absences(c); absent != "" {
+			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", s.layers[0].source, absent)
 		}
-		from := r.layers[0]
-		if last := len(r.layers) - 1; r.fields[r.way().user].from == last {
-			from = r.layers[last]
+		at := s.layers[0].source + "." + need.field
+		if s.isConfigured(s.fields[w.user]) {
+			at = s.atConfigured(need.field)
 		}
-		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: %s", from.where(need.field), need.what)
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: %s", at, need.what)
 	}
 	return nil
 }
 
 // absences describes the missing Secrets and keys that the sign-in needs, and other errors about them; empty when there are none.
-func (r *credentialReader) absences(c *client.Credentials) string {
+func (s *Sources) absences(c *client.Credentials) string {
 	var texts, objects []string
 	keys := map[string][]string{}
-	for _, a := range r.absent {
+	for _, v := range s.absent {
 		var missing *missingReference
 		switch {
-		case a.field == "region" || a.field == "domainName" || c.HasProject() && isProject(a.field):
-		case !errors.As(a.cause, &missing) || missing.object:
-			texts = append(texts, a.cause.Error())
+		case v.field == "region" || v.field == "domainName" || c.HasProject() && isProject(v.field):
+		case !errors.As(v.err, &missing) || missing.object:
+			texts = append(texts, cause(v.err))
 		default:
 			object := missing.ref.object()
 			objects = append(objects, object)
@@ -248,6 +192,15 @@ func (r *credentialReader) absences(c *client.Credentials) string {
 	return strings.Join(unique(texts), "; ")
 }
 
+// cause returns what a message says about a field that is treated as empty because of err.
+func cause(err error) string {
+	var missing *missingReference
+	if errors.As(err, &missing) {
+		return missing.Error()
+	}
+	return err.Error()
+}
+
 // isProject reports whether a field names the project.
 func isProject(field string) bool {
 	return slices.Contains([]string{"projectID", "tenantID", "projectName", "tenantName"}, field)
@@ -256,12 +209,11 @@ func isProject(field string) bool {
 // sendable returns an error when a secret must not be sent to the endpoint. It refuses a secret when a higher layer has replaced
 // the endpoint that the secret's own or a lower layer names. It also refuses a secret in a Secret of another namespace, unless
 // this Secret names the endpoint or the endpoint is the configured cloud's.
-func (r *credentialReader) sendable(secret found) error {
-	endpoint := r.fields["identityEndpoint"]
-	for i := secret.from; i < len(r.layers); i++ {
-		own, err := r.textIn(i, "identityEndpoint")
-		if err != nil {
-			return err
+func (s *Sources) sendable(secret, endpoint value) error {
+	for _, l := range s.layers[secret.from:] {
+		own := l.endpoint
+		if own.err != nil {
+			return own.err
 		}
 		if !own.given() {
 			continue
@@ -271,33 +223,33 @@ func (r *credentialReader) sendable(secret found) error {
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"%s.identityEndpoint: %s has no credentials of its own, and the credentials of %s are for %s only; set credentials next to identityEndpoint",
-			r.layers[0].source, shownEndpoint(endpoint), r.layers[secret.from].source, shownEndpoint(own))
+			s.layers[0].source, shownEndpoint(endpoint), s.layers[secret.from].source, shownEndpoint(own))
 	}
-	if r.belongTogether(secret, endpoint) {
+	if s.belongTogether(secret, endpoint) {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 		"%s: %s is in namespace %s and names no endpoint, so drover sends its content to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to that key",
-		r.layers[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
+		s.layers[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
 }
 
 // belongTogether reports whether a secret may be sent to an endpoint, depending on where both were found.
-func (r *credentialReader) belongTogether(secret, endpoint found) bool {
+func (s *Sources) belongTogether(secret, endpoint value) bool {
 	switch {
-	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.configured.IdentityEndpoint):
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, s.configured.IdentityEndpoint):
 		return true
 	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
 		return true
-	case secret.ref.Namespace != r.layers[secret.from].namespace:
+	case secret.ref.Namespace != s.layers[secret.from].namespace:
 		return false
 	}
 	// The secret is in the same namespace as the object that names it. Anyone who can write that object could read the secret
 	// anyway.
-	return endpoint.from >= secret.from || r.layers[endpoint.from].namespace == secret.ref.Namespace
+	return endpoint.from >= secret.from || s.layers[endpoint.from].namespace == secret.ref.Namespace
 }
 
 // shownEndpoint returns an endpoint for a message, without quotes.
-func shownEndpoint(endpoint found) string {
+func shownEndpoint(endpoint value) string {
 	if endpoint.ref != nil {
 		return endpoint.shown()
 	}
@@ -306,16 +258,13 @@ func shownEndpoint(endpoint found) string {
 
 // shownInstead returns the values that came from a Secret or ConfigMap, each with the text that messages show instead. It includes
 // the endpoint's host, because connection errors name it.
-func (r *credentialReader) shownInstead() map[string]string {
-	if len(r.origin.shown) == 0 {
-		return nil
-	}
-	if endpoint := r.fields["identityEndpoint"]; endpoint.ref != nil {
+func (s *Sources) shownInstead(endpoint value) map[string]string {
+	all := s.hidden(true)
+	if endpoint.ref != nil {
 		if u, err := url.Parse(endpoint.text); err == nil && u.Hostname() != "" {
-			r.origin.shown[u.Host] = "its host"
-			r.origin.shown[u.Hostname()] = "its host"
+			all[u.Host], all[u.Hostname()] = "its host", "its host"
 		}
-		r.origin.shown[client.NormalEndpoint(endpoint.text)] = endpoint.shown()
+		all[client.NormalEndpoint(endpoint.text)] = endpoint.shown()
 	}
-	return r.origin.shown
+	return all
 }

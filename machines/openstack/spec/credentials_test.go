@@ -79,7 +79,8 @@ func TestWhatTheConfiguredCloudGivesToOtherCredentials(t *testing.T) {
 	read := func(t *testing.T, document string, override bool) (*client.Credentials, []string, error) {
 		t.Helper()
 		s := stack(t, document)
-		s.layers, s.configured, s.reader.options.IdentityOverride = append(s.layers, configuredLayer(own)), &own, override
+		s.configured, s.reader.options.IdentityOverride = &own, override
+		s.mergeConfigured()
 		a, err := s.Access()
 		if err != nil {
 			return nil, s.Warnings(), err

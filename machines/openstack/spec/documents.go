@@ -45,7 +45,7 @@ func (s *Sources) read(ctx context.Context) error {
 	if err := s.cluster(ctx, o.Name, o.Labels); err != nil {
 		return err
 	}
-	s.layers = append(s.layers, configuredLayer(*s.configured))
+	s.mergeConfigured()
 	return nil
 }
 
@@ -71,19 +71,19 @@ func (s *Sources) document(ctx context.Context, path, namespace string, document
 	path += ".cloudProviderSpec"
 	raw = config.CloudProviderSpec.Raw
 	s.noteIgnored(path, raw)
-	fields, wrong := v1alpha1.Fields(path, raw, specFields, ignoredFields)
-	s.refuse(wrong)
-	s.layers = append(s.layers, documentLayer(path, namespace, fields, func(ref *reference) (string, error) { return s.dereference(ctx, ref) }))
+	s.mergeDocument(path, namespace, raw, func(ref *reference) (string, error) { return s.dereference(ctx, ref) })
 	return nil
 }
 
-// documentLayer returns the fields of a document as a layer.
-func documentLayer(path, namespace string, fields map[string]json.RawMessage, get dereference) layer {
-	l := layer{source: path, namespace: namespace, where: func(field string) string { return path + "." + field }, values: map[string]value{}}
+// mergeDocument adds a cloudProviderSpec as a layer.
+func (s *Sources) mergeDocument(path, namespace string, raw []byte, get dereference) {
+	fields, wrong := v1alpha1.Fields(path, raw, fieldNames, ignoredFields)
+	s.refuse(wrong)
+	values := map[string]value{}
 	for name, raw := range fields {
-		l.values[name] = readValue(name, l.where(name), raw, get)
+		values[name] = readValue(name, path+"."+name, raw, get)
 	}
-	return l
+	s.merge(path, namespace, values)
 }
 
 // noteIgnored adds a warning for each known key of a document that has no effect, unless its value asks for nothing.
@@ -156,23 +156,23 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secre
 	if err != nil {
 		return about(path, err)
 	}
-	// names maps each field to the key of the Secret from which it was read, such as username to OS_USERNAME.
-	names, values := map[string]string{}, map[string]value{}
+	// read has, by field, the key of the Secret from which the field was read, such as OS_USERNAME for username.
+	read, values := map[string]string{}, map[string]value{}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		field := settings.FieldOf(key)
 		if field == "" || keys[key] == "" {
 			continue
 		}
-		if before, taken := names[field]; taken && keys[before] != keys[key] {
+		if before, taken := read[field]; taken && keys[before] != keys[key] {
 			return invalid(of.object(), "keys %s and %s have the same meaning and different values; keep one of them", before, key)
 		}
 		ref := of
 		ref.Key = key
-		names[field], values[field] = key, textValue(keys[key], &ref)
+		v := textValue(keys[key], &ref)
+		v.at = fmt.Sprintf("%s (cloudProviderSpec.%s)", &ref, field)
+		read[field], values[field] = key, v
 	}
-	s.layers = append(s.layers, layer{source: of.object(), namespace: of.Namespace, values: values, where: func(field string) string {
-		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", of.object(), cmp.Or(names[field], field), field)
-	}})
+	s.merge(of.object(), of.Namespace, values)
 	return nil
 }
 

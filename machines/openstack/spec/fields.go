@@ -5,17 +5,25 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/drover-project/drover/machines/openstack/settings"
 )
 
-// specFields are the names of the fields of cloudProviderSpec; docs/openstack.md describes each.
-var specFields = []string{
-	"identityEndpoint", "region", "tokenId",
-	"username", "password", "domainName", "projectName", "tenantName", "projectID", "tenantID",
-	"applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret",
-	"image", "flavor", "availabilityZone", "network", "networks", "subnet", "securityGroups", "floatingIpPool",
-	"disablePortSecurity", "rootDiskSizeGB", "rootDiskVolumeType", "serverGroup", "serverGroupID", "configDrive", "tags",
-	"keyName", "computeAPIVersion",
+// specFields are the fields of cloudProviderSpec, each with its names; docs/openstack.md describes each. Of two names of a field in one
+// layer, the first counts.
+var specFields = [][]string{
+	{"identityEndpoint"}, {"region"}, {"applicationCredentialID"}, {"applicationCredentialName"}, {"applicationCredentialSecret"},
+	{"username"}, {"password"}, {"tokenId"}, {"domainName"}, {"projectID", "tenantID"}, {"projectName", "tenantName"},
+	{"image"}, {"flavor"}, {"availabilityZone"}, {"network"}, {"networks"}, {"subnet"}, {"securityGroups"}, {"floatingIpPool"},
+	{"disablePortSecurity"}, {"rootDiskSizeGB"}, {"rootDiskVolumeType"}, {"serverGroupID", "serverGroup"}, {"configDrive"}, {"tags"},
+	{"keyName"}, {"computeAPIVersion"},
 }
+
+// fieldNames are all names of specFields.
+var fieldNames = slices.Concat(specFields...)
+
+// isCredential reports whether a field, given its first name, is about credentials.
+func isCredential(field string) bool { return settings.NameOf(field) != "" }
 
 // form is what a field holds that is not just a text.
 type form struct {

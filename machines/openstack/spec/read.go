@@ -11,37 +11,31 @@ import (
 // Spec returns the fields other than credentials. It does not check what only the cloud can answer. Its error names everything that is
 // wrong.
 func (s *Sources) Spec() (*Spec, error) {
-	s.origin = newProvenance()
-	got := &Spec{source: s.layers[0].source, origin: s.origin}
 	errs := slices.Clone(s.refused)
-	text := func(names ...string) found {
-		f, err := s.text(names...)
-		errs = append(errs, err)
-		return f
+	field := func(name string) value {
+		v := s.fields[name]
+		errs = append(errs, v.err)
+		return v
 	}
-	required := func(name string) string {
-		before := len(errs)
-		f := text(name)
-		if errs[before] == nil && !f.given() {
-			errs = append(errs, invalid(got.source+"."+name, "is missing; set the %s of the servers", name))
-		}
-		return f.text
-	}
+	text := func(name string) string { return field(name).text }
 	flag := func(name string) bool {
-		on, _ := strconv.ParseBool(text(name).text)
+		on, _ := strconv.ParseBool(text(name))
 		return on
 	}
-	got.Flavor, got.Image = required("flavor"), required("image")
-	got.AvailabilityZone, got.Subnet, got.FloatingIPPool = text("availabilityZone").text, text("subnet").text, text("floatingIpPool").text
-	got.RootDiskVolumeType, got.KeyName, got.ComputeAPIVersion = text("rootDiskVolumeType").text, text("keyName").text, text("computeAPIVersion").text
-	group := text("serverGroupID", "serverGroup")
-	got.ServerGroup, got.ServerGroupField = group.text, group.field
-	groups, _ := s.highest("securityGroups")
-	got.SecurityGroups, errs = groups.list(), append(errs, groups.err)
-	networks, err := s.networks(text("network"))
-	got.Networks, errs = networks, append(errs, err)
-	got.ConfigDrive, got.DisablePortSecurity = flag("configDrive"), flag("disablePortSecurity")
-	got.RootDiskSizeGB, _ = strconv.Atoi(text("rootDiskSizeGB").text)
+	got := &Spec{
+		Flavor: text("flavor"), Image: text("image"), AvailabilityZone: text("availabilityZone"), Subnet: text("subnet"),
+		FloatingIPPool: text("floatingIpPool"), RootDiskVolumeType: text("rootDiskVolumeType"), KeyName: text("keyName"),
+		ComputeAPIVersion: text("computeAPIVersion"), ServerGroup: text("serverGroupID"), ServerGroupField: s.fields["serverGroupID"].field,
+		SecurityGroups: field("securityGroups").texts(), Networks: networks(field("network"), field("networks")),
+		ConfigDrive: flag("configDrive"), DisablePortSecurity: flag("disablePortSecurity"),
+		fields: s.fields, hidden: s.hidden(false), source: s.layers[0].source,
+	}
+	got.RootDiskSizeGB, _ = strconv.Atoi(text("rootDiskSizeGB"))
+	for _, name := range []string{"flavor", "image"} {
+		if v := s.fields[name]; v.err == nil && !v.given() {
+			errs = append(errs, invalid(got.source+"."+name, "is missing; set the %s of the servers", name))
+		}
+	}
 	errs = append(errs, got.readTags(s))
 	got.dropIdle(s)
 	if err := Together(errs...); err != nil {
@@ -53,16 +47,15 @@ func (s *Sources) Spec() (*Spec, error) {
 	return got, nil
 }
 
-// networks returns the networks. network and networks are one field: both are read from the highest layer that has either.
-func (s *Sources) networks(first found) (all []string, err error) {
-	more, from := s.highest("networks")
-	if first.given() && (from < 0 || first.from <= from) {
+// networks returns the networks. The fields network and networks are one: both are read from the highest layer that has either.
+func networks(first, more value) (all []string) {
+	if first.given() && (!more.given() || first.from <= more.from) {
 		all = append(all, first.text)
 	}
-	if from >= 0 && (!first.given() || from <= first.from) {
-		all = append(all, more.list()...)
+	if !first.given() || more.from <= first.from {
+		all = append(all, more.texts()...)
 	}
-	return unique(all), more.err
+	return unique(all)
 }
 
 // dropIdle clears each field that has no effect because of another field, and adds a warning.
@@ -80,13 +73,12 @@ func (s *Spec) dropIdle(from *Sources) {
 // readTags reads a map (server metadata) or a list. In a list, an item k=v is metadata, and any other item is a Nova tag. It
 // returns an error for a reserved key.
 func (s *Spec) readTags(from *Sources) error {
-	v, at := from.highest("tags")
-	if at < 0 || v.err != nil {
+	v := from.fields["tags"]
+	if v.err != nil {
 		return v.err
 	}
-	where := from.layers[at].where("tags")
 	s.Metadata = maps.Clone(v.pairs)
-	for _, tag := range v.list() {
+	for _, tag := range v.texts() {
 		key, val, pair := strings.Cut(tag, "=")
 		switch {
 		case !pair:
@@ -99,10 +91,10 @@ func (s *Spec) readTags(from *Sources) error {
 	}
 	for _, key := range from.reader.options.ReservedTags {
 		if _, taken := s.Metadata[key]; taken {
-			return invalid(where, "the key %s is reserved for drover; remove it", key)
+			return invalid(v.at, "the key %s is reserved for drover; remove it", key)
 		}
 	}
-	return s.checkTags(from.object.Lenient, where)
+	return s.checkTags(from.object.Lenient, v.at)
 }
 
 // Limits of a server's tags. Each list of the servers of a project repeats all of them. longestMetadata is Nova's limit, in characters,

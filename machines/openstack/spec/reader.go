@@ -54,20 +54,30 @@ func (r *Reader) trusts(namespace string) bool {
 }
 
 // Configure replaces the credentials of the configured cloud for all later calls of Read.
-func (r *Reader) Configure(c client.Credentials) { r.configured.Store(&c) }
+func (r *Reader) Configure(c client.Credentials) {
+	c.Source = cmp.Or(c.Source, "the configured cloud")
+	r.configured.Store(&c)
+}
 
 // Configured returns the credentials of the configured cloud.
 func (r *Reader) Configured() client.Credentials { return *r.configured.Load() }
 
-// configuredLayer returns the credentials of the configured cloud as the lowest layer of a provider spec. drover reads from it what
+// mergeConfigured adds the credentials of the configured cloud as the lowest layer of a provider spec. drover reads from it what
 // neither the Machine nor its class nor its Cluster sets.
-func configuredLayer(own client.Credentials) layer {
+func (s *Sources) mergeConfigured() {
+	own, values := *s.configured, map[string]value{}
 	own.Username, own.DomainName = cmp.Or(own.Username, own.UserID), cmp.Or(own.DomainName, own.UserDomainName)
-	source, values := cmp.Or(own.Source, "the configured cloud"), map[string]value{}
 	for field, plain := range settings.Texts(&own) {
-		values[field] = textValue(*plain, nil)
+		v := textValue(*plain, nil)
+		v.at = s.atConfigured(field)
+		values[field] = v
 	}
-	return layer{source: source, values: values, where: func(field string) string { return source + ": " + cmp.Or(settings.NameOf(field), field) }}
+	s.merge(s.configured.Source, "", values)
+}
+
+// atConfigured returns the name of a field of the configured cloud, for messages.
+func (s *Sources) atConfigured(field string) string {
+	return s.configured.Source + ": " + cmp.Or(settings.NameOf(field), field)
 }
 
 // Object is a Machine or a template with a provider spec.
@@ -87,7 +97,8 @@ type Object struct {
 // field or its reference: [Sources.Spec] and [Sources.Access] return those of the fields that they use.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(), known: map[reference]contents{},
+		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(),
+		known: map[reference]contents{}, fields: map[string]value{},
 	}
 	if err := s.read(ctx); err != nil {
 		return nil, err

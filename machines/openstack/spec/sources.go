@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -11,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Sources are the documents and Secrets of one provider spec, with all references followed.
+// Sources are the documents and Secrets of one provider spec, merged into one document with all references followed.
 type Sources struct {
 	// Config is the provider config of the highest source; its empty fields are filled in from the lower ones.
 	Config *v1alpha1.ProviderConfig
@@ -25,10 +26,12 @@ type Sources struct {
 	configured *client.Credentials
 	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
 	known map[reference]contents
-	// layers are in order of precedence (Machine, class, Cluster, configured cloud), with all references resolved.
+	// layers are in order of precedence: Machine, class, Cluster, configured cloud.
 	layers []layer
-	// origin records the values that the messages of what is read last, the spec or the credentials, must not show.
-	origin provenance
+	// fields is the merged document: the value of each field from the highest layer that has the field, by the field's first name.
+	fields map[string]value
+	// absent are the fields about credentials that are treated as empty because they cannot be read.
+	absent []value
 	// noted are the warnings that have been found so far, and refused the errors about fields of the documents.
 	noted   []string
 	refused []error
@@ -44,74 +47,76 @@ func (s *Sources) Warnings() []string {
 // note adds a warning.
 func (s *Sources) note(text string) { s.noted = append(s.noted, text) }
 
-// layer is one source of a provider spec. A field that is empty in one layer is read from the next one.
+// layer is one source of a provider spec.
 type layer struct {
 	// source is the object and the path of the document in it, for messages. Its namespace is empty for the configured cloud.
 	source, namespace string
-	// where returns the name of a field of the layer, for messages.
-	where  func(field string) string
-	values map[string]value
+	// endpoint is the layer's own identityEndpoint.
+	endpoint value
 }
 
-// value returns the value of a field in one layer. It records its warnings, and what messages must not show of it.
-func (s *Sources) value(i int, field string) value {
-	v := s.layers[i].values[field]
-	for _, key := range v.unknown {
-		s.note(s.layers[i].where(field) + "." + key + ": unknown field, which has no effect; remove it")
-	}
-	for _, t := range v.texts {
-		s.origin.add(field, t)
-	}
-	return v
-}
-
-// text returns the highest layer's value of a field with aliases. It returns an error for aliases that disagree within a layer.
-func (s *Sources) text(names ...string) (found, error) {
-	for i := range s.layers {
-		if got, err := s.textIn(i, names...); err != nil || got.given() {
-			return got, err
+// merge adds a layer below the others: each field that no higher layer has gets the layer's value. values has the values by the names that
+// the layer has for the fields.
+func (s *Sources) merge(source, namespace string, values map[string]value) {
+	for _, names := range specFields {
+		if _, taken := s.fields[names[0]]; taken {
+			continue
+		}
+		if v, taken := s.valueOf(names, values); taken {
+			s.fields[names[0]] = v
 		}
 	}
-	return found{from: -1, field: names[0]}, nil
+	s.layers = append(s.layers, layer{source: source, namespace: namespace, endpoint: values["identityEndpoint"]})
 }
 
-func (s *Sources) textIn(i int, names ...string) (found, error) {
-	got := found{from: -1}
+// valueOf returns the value of a field in the layer that is being merged. taken reports that no lower layer is read. This is also so for a
+// field that is treated as empty, because it cannot be read.
+func (s *Sources) valueOf(names []string, values map[string]value) (got value, taken bool) {
 	for _, name := range names {
-		v := s.value(i, name)
+		v := values[name]
+		v.field, v.from = name, len(s.layers)
+		for _, key := range v.unknown {
+			s.note(v.at + "." + key + ": unknown field, which has no effect; remove it")
+		}
 		switch {
+		case v.err != nil && isCredential(names[0]) && s.tolerable(v.err):
+			s.absent, taken = append(s.absent, v), true
 		case v.err != nil:
-			return found{from: -1, field: name}, v.err
-		case len(v.texts) == 0:
+			return v, true
+		case !v.given():
 		case !got.given():
-			got = v.texts[0]
-			got.from, got.field = i, name
-		case got.text == v.texts[0].text:
+			got, taken = v, true
+		case got.text == v.text:
 		case s.object.Lenient, isProject(name):
 			// machine-controller has an order for the names of a project, and ignores the later ones.
-			s.note(s.layers[i].where(name) + ": is ignored, because it differs from " + got.field)
+			s.note(v.at + ": is ignored, because it differs from " + got.field)
 		default:
-			return got, invalid(s.layers[i].where(name), "%s conflicts with %s %s; the two fields have the same meaning: keep one of them",
-				v.texts[0].shown(), got.field, got.shown())
+			got.err = invalid(v.at, "%s conflicts with %s %s; the two fields have the same meaning: keep one of them", v.shown(), got.field, got.shown())
+			return got, true
 		}
 	}
-	return got, nil
+	return got, taken
 }
 
-// highest returns the value of a field in the highest layer that has it, and the index of that layer; -1 when no layer has the field.
-func (s *Sources) highest(name string) (value, int) {
-	for i := range s.layers {
-		if v := s.value(i, name); v.err != nil || len(v.texts)+len(v.pairs) > 0 {
-			return v, i
+// tolerable reports whether an error about a credential becomes a warning, so that the credential is treated as empty. This is so when a
+// reference points to a missing key or object, or when reading is lenient and the field is invalid.
+func (s *Sources) tolerable(err error) bool {
+	var missing *missingReference
+	return errors.As(err, &missing) || s.object.Lenient && fault.Is(err, fault.Invalid)
+}
+
+// hidden returns the values that came from a Secret or ConfigMap, each with the text that messages show instead; of the fields about
+// credentials, or of all others. It returns nil when there is none.
+func (s *Sources) hidden(credentials bool) (all map[string]string) {
+	for field, v := range s.fields {
+		for _, t := range append(slices.Clip(v.list), v) {
+			if t.ref != nil && isCredential(field) == credentials {
+				if all == nil {
+					all = map[string]string{}
+				}
+				all[t.text], all[strings.Trim(strconv.Quote(t.text), `"`)] = t.shown(), t.shown()
+			}
 		}
-	}
-	return value{}, -1
-}
-
-// list returns the texts of a list.
-func (v value) list() (all []string) {
-	for _, t := range v.texts {
-		all = append(all, t.text)
 	}
 	return all
 }

@@ -1,6 +1,12 @@
 package spec
 
-import "github.com/drover-project/drover/machines/fault"
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
 
 // SharedServerGroup is the value of Spec.ServerGroup for the one server group that all servers of the cluster share.
 const SharedServerGroup = "shared"
@@ -33,15 +39,25 @@ type Spec struct {
 	// uses.
 	ComputeAPIVersion string
 
-	// origin has the values that messages must not show.
-	origin provenance
+	// fields is the merged document, and hidden maps its values that messages must not show to the references that they show instead.
+	fields map[string]value
+	hidden map[string]string
 	// source is the highest source of the spec, which errors name.
 	source string
 }
 
+// reference returns the reference from which a field was read; nil when there is none.
+func (s *Spec) reference(field string) *reference {
+	v := s.fields[cmp.Or(map[string]string{"serverGroup": "serverGroupID"}[field], field)]
+	for _, item := range v.list {
+		v.ref = cmp.Or(item.ref, v.ref)
+	}
+	return v.ref
+}
+
 // Shown returns the value of a field for a message, or the reference that it came from.
 func (s *Spec) Shown(field, text string) string {
-	return found{text: text, ref: s.origin.references[field]}.shown()
+	return value{text: text, ref: s.reference(field)}.shown()
 }
 
 // FieldError adds the name of a field to an error about that field. The error of a refused sign-in is not about a field and is
@@ -57,6 +73,21 @@ func (s *Spec) FieldError(field string, err error) error {
 	return about(s.source+"."+field, s.Conceal(err, fields...))
 }
 
-// Conceal returns err without the values of the spec that came from a Secret or ConfigMap. When err means that the cloud has no
-// resource with the name in one of the given fields, Conceal replaces the whole text.
-func (s *Spec) Conceal(err error, fields ...string) error { return s.origin.conceal(err, fields...) }
+// Conceal returns err without the values of the spec that came from a Secret or ConfigMap. When the cloud has no resource with the name in
+// one of the fields, Conceal replaces the whole text of err, because that text may suggest names similar to the value.
+func (s *Spec) Conceal(err error, fields ...string) error {
+	e := fault.Of(err)
+	if e == nil || len(s.hidden) == 0 {
+		return err
+	}
+	message := client.Conceal(e.Message, s.hidden)
+	for _, field := range fields {
+		if ref := s.reference(field); ref != nil && fault.Unmatched(e.Code) {
+			message = fmt.Sprintf("%s matches none, or several, of the resources that this project can see (%s)", ref.value(), e.Code)
+		}
+	}
+	if message == e.Message {
+		return err
+	}
+	return reworded(err, message)
+}

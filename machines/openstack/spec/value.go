@@ -50,78 +50,82 @@ func (m *missingReference) Error() string {
 	return m.ref.object() + " has no key " + m.ref.Key
 }
 
-// value is what a field has in one source: a text, the texts of a list, or pairs. The zero value is unset.
+// value is what a field has in one source: a text, a list, or pairs. The zero value is unset.
 type value struct {
-	// texts are the texts that are not empty. Only a list has more than one.
-	texts []found
+	text string
+	// ref is the key of the Secret or ConfigMap that the text was read from; nil when it was in a document.
+	ref *reference
+	// list are the texts of a list that are not empty.
+	list  []value
 	pairs map[string]string
 	// unknown are the keys of an object that neither a value nor a reference has. machine-controller ignores them.
 	unknown []string
 	// err is why the field cannot be read; nil when it can.
 	err error
+	// field is the name under which the layer has the field, at the name for messages, and from the index of the layer.
+	field, at string
+	from      int
 }
 
-// found is a text and where it was read.
-type found struct {
-	text string
-	// ref is the key of the Secret or ConfigMap that the text was read from; nil when it was in a document.
-	ref *reference
-	// from is the index of the layer; -1 when no layer has the field.
-	from  int
-	field string
-}
-
-func (f found) given() bool { return f.from >= 0 }
+func (v value) given() bool { return v.text != "" || len(v.list)+len(v.pairs) > 0 }
 
 // shown returns what a message shows for the text: the text in quotes or, if it came from a Secret or ConfigMap, the reference to it.
-func (f found) shown() string {
-	if f.ref != nil {
-		return f.ref.value()
+func (v value) shown() string {
+	if v.ref != nil {
+		return v.ref.value()
 	}
-	return strconv.Quote(f.text)
+	return strconv.Quote(v.text)
+}
+
+// texts returns the texts of a list.
+func (v value) texts() (all []string) {
+	for _, t := range v.list {
+		all = append(all, t.text)
+	}
+	return all
 }
 
 // dereference returns the text of a reference.
 type dereference func(ref *reference) (string, error)
 
-// readValue reads a field of a document, and follows its references. name is the field's name, and where its name in messages.
-func readValue(name, where string, raw json.RawMessage, get dereference) value {
+// readValue reads a field of a document, and follows its references. name is the field's name, and at its name in messages.
+func readValue(name, at string, raw json.RawMessage, get dereference) (v value) {
 	f := forms[name]
 	switch {
 	case f.pairs && raw[0] != '[':
-		var v value
 		if json.Unmarshal(raw, &v.pairs) != nil {
-			v.err = invalid(where, "is neither a map of strings nor a list of strings; use one of them")
+			v.err = invalid(at, "is neither a map of strings nor a list of strings; use one of them")
 		}
-		return v
 	case f.list:
-		return readList(where, raw, get)
+		v = readList(at, raw, get)
 	case f.boolean && raw[0] != '{' && raw[0] != '[' && string(raw) != "true" && string(raw) != "false":
-		return value{err: invalid(where, "%s is not a boolean; use true or false without quotes", raw)}
+		v.err = invalid(at, "%s is not a boolean; use true or false without quotes", raw)
+	default:
+		var err error
+		if v, err = readText(raw, get); err != nil {
+			v.err = about(at, err)
+		} else if v.given() && f.fits != nil && !f.fits(v.text) {
+			v.err = invalid(at, "%s %s", v.shown(), f.says)
+		}
 	}
-	v, err := readText(raw, get)
-	if err != nil {
-		v.err = about(where, err)
-		return v
-	}
-	if len(v.texts) > 0 && f.fits != nil && !f.fits(v.texts[0].text) {
-		v.err = invalid(where, "%s %s", v.texts[0].shown(), f.says)
-	}
+	v.at = at
 	return v
 }
 
 // readList reads a list of texts and references.
-func readList(where string, raw json.RawMessage, get dereference) (all value) {
+func readList(at string, raw json.RawMessage, get dereference) (all value) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return value{err: invalid(where, "is not a list; use a list of names or IDs")}
+		return value{err: invalid(at, "is not a list; use a list of names or IDs")}
 	}
 	for n, item := range items {
 		v, err := readText(item, get)
 		if err != nil {
-			return value{err: about(fmt.Sprintf("%s[%d]", where, n), err)}
+			return value{err: about(fmt.Sprintf("%s[%d]", at, n), err)}
 		}
-		all.texts, all.unknown = append(all.texts, v.texts...), append(all.unknown, v.unknown...)
+		if all.unknown = append(all.unknown, v.unknown...); v.given() {
+			all.list = append(all.list, v)
+		}
 	}
 	return all
 }
@@ -146,10 +150,7 @@ func readText(raw json.RawMessage, get dereference) (value, error) {
 // textValue returns a text as a value. It removes line breaks at the end, because a Secret that was created from a file often ends with a
 // line break.
 func textValue(plain string, ref *reference) value {
-	if plain = strings.TrimRight(plain, "\r\n"); plain == "" {
-		return value{}
-	}
-	return value{texts: []found{{text: plain, ref: ref}}}
+	return value{text: strings.TrimRight(plain, "\r\n"), ref: ref}
 }
 
 // readObject reads {secretKeyRef}, {configMapKeyRef} or {value}, in this order of precedence. A reference needs namespace, name and key;
@@ -185,7 +186,7 @@ func readObject(raw json.RawMessage, get dereference) (value, error) {
 		}
 	}
 	v, err := readText(fields["value"], get)
-	if err == nil && len(v.texts) == 0 && incomplete != "" {
+	if err == nil && !v.given() && incomplete != "" {
 		err = fmt.Errorf("%s needs namespace, name and key", incomplete)
 	}
 	v.unknown = append(v.unknown, unknown...)

@@ -38,7 +38,7 @@ func TestParseValueOfASpecField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(v.list(), " "); got != tc.want {
+			if got := v.text; got != tc.want {
 				t.Fatalf("got %q, want %q", got, tc.want)
 			}
 		})
