@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -14,8 +13,8 @@ import (
 
 // follow records that the connection is used, and queues it for attach unless it is attached or queued. Once it is attached,
 // drover lists the resources of its project.
-func (c *Cloud) follow(conn *connection, now time.Time) {
-	if conn.use(now) {
+func (c *Cloud) follow(conn *connection) {
+	if c.connections.queue(conn) {
 		c.joining.Add(conn)
 	}
 }
@@ -33,7 +32,7 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 			c.notify(func(i interest) bool { return i.connection == conn })
 		}
 		lastErr = err
-		if conn.stopIfIdle(c.options.Clock.Now()) {
+		if c.connections.stopIfIdle(conn) {
 			return
 		}
 		timer := c.options.Clock.NewTimer(max(client.SignInAgain, fault.Of(err).RetryAfter))

@@ -201,9 +201,8 @@ func (c *Cloud) connect(ctx context.Context, with *spec.Access, m *v1alpha1.Mach
 // register records the instance's Machine, so that changes of the Machine's server are reported on Changes. It also queues the
 // Machine's connection for attach, unless the connection is attached.
 func (c *Cloud) register(i *instance) {
-	now := c.options.Clock.Now()
-	c.machines.put(i.machine.UID, interest{key: i.key, group: i.group, connection: i.connection, machine: i.machine, asked: now})
-	c.follow(i.connection, now)
+	c.machines.put(i.machine.UID, interest{key: i.key, group: i.group, connection: i.connection, machine: i.machine, asked: c.options.Clock.Now()})
+	c.follow(i.connection)
 }
 
 // notify queues every registered Machine for which affected returns true. sendAll then sends it to the channel changes.

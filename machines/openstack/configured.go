@@ -18,7 +18,7 @@ import (
 // followConfigured follows the project of the configured cloud, even when no Machine uses it.
 func (c *Cloud) followConfigured(ctx context.Context) {
 	if conn := c.configured(ctx); conn != nil {
-		c.follow(conn, c.options.Clock.Now())
+		c.follow(conn)
 	}
 }
 

@@ -5,15 +5,41 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
+
+// connection is a session of one set of credentials, with its catalog and its project.
+type connection struct {
+	session *client.Session
+	catalog *catalog.Catalog
+	// key identifies the credentials.
+	key string
+	// project is nil until the first sign-in.
+	project atomic.Pointer[inventory.Project]
+
+	// The lock of connections guards these fields: queued is true while the connection waits to be attached to its project, or is being
+	// attached, and used is when it was last looked up for a Machine, a template or a project.
+	queued bool
+	used   time.Time
+}
+
+// attached returns the project; nil before the first sign-in.
+func (c *connection) attached() *inventory.Project { return c.project.Load() }
+
+// in reports whether the connection is attached to that project.
+func (c *connection) in(at state.Site) bool {
+	p := c.attached()
+	return p != nil && p.Site() == at
+}
 
 // connections holds the connections of a Cloud, one for each set of credentials, and their projects.
 type connections struct {
@@ -46,7 +72,7 @@ func (c *connections) get(key string, create func() (*connection, error)) (*conn
 		conn.key = key
 		c.byCredentials[key] = conn
 	}
-	conn.touch(c.clock.Now())
+	conn.used = c.clock.Now()
 	return conn, nil
 }
 
@@ -57,8 +83,38 @@ func (c *connections) touch(conn *connection) *connection {
 	if conn == nil || c.byCredentials[conn.key] != conn {
 		return nil
 	}
-	conn.touch(c.clock.Now())
+	conn.used = c.clock.Now()
 	return conn
+}
+
+// queue records that a Machine uses the connection. It reports whether the caller must now attach the connection to its project.
+func (c *connections) queue(conn *connection) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.used = c.clock.Now()
+	if conn.queued || conn.attached() != nil {
+		return false
+	}
+	conn.queued = true
+	return true
+}
+
+// isQueued reports whether the connection waits to be attached to its project, or is being attached now.
+func (c *connections) isQueued(conn *connection) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return conn.queued
+}
+
+// idle is how long drover retries the sign-in of a connection that nothing looks up.
+const idle = 15 * time.Minute
+
+// stopIfIdle ends the sign-in attempts when nothing has looked up the connection for the time idle. It reports whether it ended them.
+func (c *connections) stopIfIdle(conn *connection) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.queued = c.clock.Since(conn.used) <= idle
+	return !conn.queued
 }
 
 // attach attaches a connection to the project with that key. If no project has the key, attach calls create to make one, and isNew
@@ -71,15 +127,21 @@ func (c *connections) attach(conn *connection, key string, create func() followe
 		known = create()
 		c.byProject[key] = known
 	}
-	conn.attach(known.Project)
+	conn.project.Store(known.Project)
+	conn.queued = false
 	return known.Project, !ok
 }
 
-// all returns the connections, unsorted.
+// all returns the connections, the most recently used first.
 func (c *connections) all() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.byCredentials))
+	return c.byUse()
+}
+
+// byUse returns the connections, the most recently used first. The caller holds mu.
+func (c *connections) byUse() []*connection {
+	return slices.SortedFunc(maps.Values(c.byCredentials), func(a, b *connection) int { return b.used.Compare(a.used) })
 }
 
 // projects returns the projects, unsorted.
@@ -134,34 +196,26 @@ func (c *connections) ofMachine(machine types.UID, serverID string) *connection 
 
 // lastUsed returns the most recently used connection whose project satisfies wanted and whose credentials are not refused; nil when
 // there is none.
-func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *connection) {
-	var latest time.Time
+func lastUsed(all []*connection, wanted func(*inventory.Project) bool) *connection {
 	for _, conn := range all {
 		p := conn.attached()
 		if p == nil || !wanted(p) {
 			continue
 		}
-		if _, refused := conn.session.Known(); refused != nil {
-			continue
-		}
-		if used := conn.lastUse(); best == nil || used.After(latest) {
-			best, latest = conn, used
+		if _, refused := conn.session.Known(); refused == nil {
+			return conn
 		}
 	}
-	return best
+	return nil
 }
 
 // other returns the session that replaces the session than when its credentials fail or are no longer used: the session of the
 // project's most recently used other connection; nil when there is none.
-func (c *connections) other(p *inventory.Project, than *client.Session) (best *client.Session) {
-	var latest time.Time
+func (c *connections) other(p *inventory.Project, than *client.Session) *client.Session {
 	for _, conn := range c.all() {
-		if conn.session == than || conn.attached() != p {
-			continue
-		}
-		if used := conn.lastUse(); best == nil || used.After(latest) {
-			best, latest = conn.session, used
+		if conn.session != than && conn.attached() == p {
+			return conn.session
 		}
 	}
-	return best
+	return nil
 }

@@ -105,7 +105,7 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 		// A provider spec can name any Keystone. When a Keystone does not answer, drover waits for it only if it belongs to the
 		// configured cloud. Otherwise any author of a Machine could block the deletion of other Machines.
 		awaited := refused == nil || conn == own && !fault.Is(refused, fault.Auth)
-		if p == nil && awaited && conn.isQueued() {
+		if p == nil && awaited && c.connections.isQueued(conn) {
 			return fmt.Sprintf("%s has not answered the sign-in yet", conn.session.IdentityEndpoint())
 		}
 		if p == nil {

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -60,23 +59,25 @@ func (c *connections) sweep(u uses, before time.Time) {
 func (c *connections) drop(u uses, before time.Time) (dropped []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	inUse, unused := map[*inventory.Project]bool{}, []*connection{}
-	for _, conn := range c.byCredentials {
-		if u.connections[conn] || !conn.isUnused(before) {
+	all := c.byUse()
+	isUsed := func(conn *connection) bool { return u.connections[conn] || conn.queued || !conn.used.Before(before) }
+	inUse := map[*inventory.Project]bool{}
+	for _, conn := range all {
+		if isUsed(conn) {
 			inUse[conn.attached()] = true
-		} else {
-			unused = append(unused, conn)
 		}
 	}
-	slices.SortFunc(unused, func(a, b *connection) int { return b.lastUse().Compare(a.lastUse()) })
-	for _, conn := range unused {
+	for _, conn := range all {
 		p := conn.attached()
-		if _, refused := conn.session.Known(); p != nil && u.recorded[p.Site()] && !inUse[p] && refused == nil {
+		_, refused := conn.session.Known()
+		switch {
+		case isUsed(conn):
+		case p != nil && u.recorded[p.Site()] && !inUse[p] && refused == nil:
 			inUse[p] = true
-			continue
+		default:
+			delete(c.byCredentials, conn.key)
+			dropped = append(dropped, conn)
 		}
-		delete(c.byCredentials, conn.key)
-		dropped = append(dropped, conn)
 	}
 	for key, f := range c.byProject {
 		if !inUse[f.Project] {
