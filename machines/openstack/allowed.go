@@ -23,29 +23,18 @@ type refusedEndpoints struct {
 	flags []string
 }
 
-// add adds a flag, unless the collection already has the flag or has mostRefused flags. When it has added the flag, it returns
-// all collected flags, sorted, and isNew is true.
-func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
+// refuse returns the error for an endpoint that no operator has allowed. When the Machine m has a server, refuse also logs the
+// flag that allows the endpoint, once for each flag, together with those of before. m is nil for a template.
+func (r *refusedEndpoints) refuse(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) error {
+	endpoint, flag, err := with.Refuse()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if slices.Contains(r.flags, flag) || len(r.flags) >= mostRefused {
-		return nil, false
+	if flag == "" || m == nil || serverIDOf(m) == "" || slices.Contains(r.flags, flag) || len(r.flags) >= mostRefused {
+		return err
 	}
 	r.flags = append(r.flags, flag)
 	slices.Sort(r.flags)
-	return slices.Clone(r.flags), true
-}
-
-// refuse returns the error for an endpoint that no operator has allowed. When the Machine m has a server, refuse also logs the
-// flag that allows the endpoint, once for each flag. m is nil for a template.
-func (r *refusedEndpoints) refuse(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) error {
-	refusal := with.Refuse()
-	if refusal.Flag == "" || m == nil || serverIDOf(m) == "" {
-		return refusal.Err
-	}
-	if all, isNew := r.add(refusal.Flag); isNew {
-		log.FromContext(ctx).Info("Machines with servers use endpoints that are not allowed: drover sends no request to these endpoints, so it neither creates nor deletes servers there. Check the endpoints, then start drover with these flags",
-			"flags", strings.Join(all, " "), "machine", klog.KObj(m), "endpoint", refusal.Endpoint)
-	}
-	return refusal.Err
+	log.FromContext(ctx).Info("Machines with servers use endpoints that are not allowed: drover sends no request to these endpoints, so it neither creates nor deletes servers there. Check the endpoints, then start drover with these flags",
+		"flags", strings.Join(r.flags, " "), "machine", klog.KObj(m), "endpoint", endpoint)
+	return err
 }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-
-	"github.com/drover-project/drover/machines/fault"
 )
 
 // lineLength is the assumed mean length of a console line in bytes. drover converts the wanted number of bytes into the
@@ -17,16 +15,12 @@ const lineLength = 40
 
 // ConsoleOutput returns the last bytes of the console of the Machine's server. It returns NotFound when there is no server.
 func (i *instance) ConsoleOutput(ctx context.Context, bytes int) (string, error) {
-	p, err := i.ready()
+	_, server, err := i.server()
 	if err != nil {
 		return "", err
 	}
-	server := i.facts(p).Server
-	if server == nil {
-		return "", fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s does not exist", i.subject.server)
-	}
 	text := ""
-	call := client.Call{Service: client.Compute, Doing: "reading the console of server " + i.subject.server}
+	call := client.Call{Service: client.Compute, Doing: "reading the console of server " + i.machine.ServerName}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		text, err = servers.ShowConsoleOutput(ctx, api, server.ID, servers.ShowConsoleOutputOpts{Length: bytes/lineLength + 1}).Extract()
 		return err

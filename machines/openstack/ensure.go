@@ -44,19 +44,19 @@ func (i *instance) ensurePorts(ctx context.Context) error {
 }
 
 func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *catalog.Plan, n int) error {
-	m := i.subject.port(n)
-	own := p.ResourcesOf(i.subject.uid)
+	m := i.tag(state.PortKind, n)
+	own := p.ResourcesOf(i.machine.UID)
 	have, known := own.Ports[n]
 	if known && have.Doubtful || !known && slices.Contains(own.InDoubt, m) {
-		found, err := i.findPort(ctx, p, m)
+		found, err := i.find(ctx, p, m)
 		if err != nil {
 			return err
 		}
 		p.With(func(s *state.Project) {
 			if !found {
-				s.Addresses.ForgetPort(i.subject.uid, n, have.ID)
+				s.Addresses.ForgetPort(i.machine.UID, n, have.ID)
 			}
-			have, known = s.Addresses.Ports(i.subject.uid)[n]
+			have, known = s.Addresses.Ports(i.machine.UID)[n]
 			// When Nova fails to clean up, a port stays on a server that is gone, and Nova refuses every other server on it.
 			have.NamedByCreate = have.NamedByCreate || s.IsGone(have.ServerID)
 		})
@@ -75,12 +75,12 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		return err
 	}
 	var made state.PortRow
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.machine.ServerName)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
+		return ports.Create(ctx, api, portRequest(m, i.machine.ServerName, plan)).ExtractInto(&made)
 	})
 	if err != nil {
-		i.noteRefusal(p, m, err, i.missingQuota(p.ResourcesOf(i.subject.uid), plan))
+		i.noteRefusal(p, m, err, i.missingQuota(p.ResourcesOf(i.machine.UID), plan))
 		return err
 	}
 	p.With(func(s *state.Project) { s.AddPort(m, &made, i.now()) })
@@ -99,7 +99,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	own := p.ResourcesOf(i.subject.uid)
+	own := p.ResourcesOf(i.machine.UID)
 	port, ok := own.Ports[0]
 	switch {
 	case own.FloatingIP != nil:
@@ -107,9 +107,9 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	case !ok:
 		return i.errNoPort()
 	}
-	m := i.subject.floatingIP()
+	m := i.tag(state.FloatingIPKind, 0)
 	if slices.Contains(own.InDoubt, m) {
-		found, err := i.findIP(ctx, p, m)
+		found, err := i.find(ctx, p, m)
 		if err != nil {
 			return err
 		}
@@ -122,20 +122,23 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	var made state.FloatingIPRow
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.machine.ServerName, i.spec.FloatingIPPool)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
+		return floatingips.Create(ctx, api, floatingIPRequest(m, plan, port.ID)).ExtractInto(&made)
 	})
 	if err != nil {
 		err = poolError(err)
-		if fault.Is(err, fault.Conflict) && i.arrivedLate(ctx, p, m) {
-			return nil
+		if fault.Is(err, fault.Conflict) {
+			// The create of a previous leader may have succeeded after the floating IPs were listed.
+			if found, looked := i.find(ctx, p, m); looked == nil && found {
+				return nil
+			}
 		}
-		i.noteFailure(p, m, err, i.missingQuota(p.ResourcesOf(i.subject.uid), plan))
+		i.noteFailure(p, m, err, i.missingQuota(p.ResourcesOf(i.machine.UID), plan))
 		return err
 	}
 	p.With(func(s *state.Project) {
-		s.Quotas.Use(i.subject.uid, state.Amounts{state.FloatingIPs: 1})
+		s.Quotas.Use(i.machine.UID, state.Amounts{state.FloatingIPs: 1})
 		s.SetFloatingIP(m, made.Owned(), i.now())
 	})
 	return nil
@@ -158,13 +161,6 @@ func poolError(err error) error {
 	return &pool
 }
 
-// arrivedLate looks for the Machine's floating IP by its owner tag, and reports whether it exists: the create of a previous
-// leader may have succeeded after the floating IPs were listed.
-func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m state.Tag) bool {
-	found, err := i.findIP(ctx, p, m)
-	return err == nil && found
-}
-
 // noteRefusal records a failed create that needed the quota want, and which may have succeeded in the cloud. When the cloud does not have
 // what the template names, the catalog's cache is out of date: the resource may have been replaced under its name, as images are. The
 // Machine's next create looks the name up again.
@@ -182,7 +178,7 @@ func (i *instance) noteFailure(p *inventory.Project, m state.Tag, err error, wan
 	i.noteRefusal(p, m, err, want)
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
-		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.subject.uid) })
+		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.machine.UID) })
 	}
 }
 
@@ -212,13 +208,13 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err != nil {
 		return nil, err
 	}
-	want := i.missingQuota(p.ResourcesOf(i.subject.uid), plan)
+	want := i.missingQuota(p.ResourcesOf(i.machine.UID), plan)
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
-		i.noteFailure(p, i.subject.serverTag(), err, want)
+		i.noteFailure(p, i.tag(state.ServerKind, 0), err, want)
 		return nil, err
 	}
-	p.AddServer(i.machine.UID, made, i.subject.server, want)
+	p.AddServer(i.machine.UID, made, i.machine.ServerName, want)
 	if s := i.facts(p).Server; s != nil {
 		s.Record.(*provider.Record).EndedVolumes = ended
 		return s, nil
@@ -229,12 +225,12 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 // portIDs returns the IDs of the ports in the order of their networks. It returns Conflict when a port must be created or replaced
 // first.
 func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, error) {
-	known := p.ResourcesOf(i.subject.uid).Ports
+	known := p.ResourcesOf(i.machine.UID).Ports
 	var ids []string
 	for n := range plan.Ports {
 		port, ok := known[n]
 		if !ok || port.Doubtful || port.NamedByCreate {
-			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s must be created first", n, i.subject.server)
+			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s must be created first", n, i.machine.ServerName)
 		}
 		ids = append(ids, port.ID)
 	}
@@ -243,9 +239,9 @@ func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, 
 
 // createServer creates the server and returns only its ID, since Nova's answer has little more.
 func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs []string, userData []byte) (id string, err error) {
-	call := client.Call{Service: client.Compute, Doing: "creating server " + i.subject.server, Version: createVersion(i.spec)}
+	call := client.Call{Service: client.Compute, Doing: "creating server " + i.machine.ServerName, Version: createVersion(i.spec)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
+		request, hints := serverRequest(i.tag(state.ServerKind, 0), i.machine.ServerName, i.spec, plan, portIDs, userData)
 		s, err := servers.Create(ctx, api, request, hints).Extract()
 		if err == nil {
 			id = s.ID

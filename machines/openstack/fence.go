@@ -24,12 +24,12 @@ import (
 // The old port is deleted before the new one is created, so that at most one port has the owner tag at any time. After a crash, the
 // next leader finds the old port, no port, or a new port that it did not create itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
-	found, err := i.lookUpPort(ctx, n, port)
+	found, err := lookUp[state.PortRow](ctx, i, client.Network, fmt.Sprintf("looking up port %d of server %s", n, i.machine.ServerName), "port", port.ID)
 	if err != nil {
 		return err
 	}
 	if found != nil {
-		p.With(func(s *state.Project) { err = s.FoundUnbound(i.subject.port(n), found, i.now()) })
+		p.With(func(s *state.Project) { err = s.FoundUnbound(i.tag(state.PortKind, n), found, i.now()) })
 		if err != nil {
 			return err
 		}
@@ -40,24 +40,24 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	if err := i.findIPOf(ctx, p, n); err != nil {
 		return err
 	}
-	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.subject.uid, n, port.ID) })
+	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.machine.UID, n, port.ID) })
 	return nil
 }
 
 // findIPOf looks for a floating IP that a previous leader created on the port that is now deleted, and that no list has shown yet.
 // Otherwise drover would create a second floating IP for the new port.
 func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {
-	if p.ResourcesOf(i.subject.uid).FloatingIP != nil || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
+	if p.ResourcesOf(i.machine.UID).FloatingIP != nil || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
 	}
-	_, err := i.findIP(ctx, p, i.subject.floatingIP())
+	_, err := i.find(ctx, p, i.tag(state.FloatingIPKind, 0))
 	return err
 }
 
 // moveIP attaches the Machine's floating IP to the Machine's first port, when the floating IP is on another port or on none. This
 // happens after the port was replaced: the new port has a new ID, and Neutron disassociates an address when its port is deleted.
 func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
-	own := p.ResourcesOf(i.subject.uid)
+	own := p.ResourcesOf(i.machine.UID)
 	port, ok := own.Ports[0]
 	if !ok || own.FloatingIP == nil {
 		return i.errNoPort()
@@ -66,16 +66,16 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	if ip.PortID == port.ID {
 		return nil
 	}
-	m := i.subject.floatingIP()
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.Address, i.subject.server)}
+	m := i.tag(state.FloatingIPKind, 0)
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.Address, i.machine.ServerName)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{PortID: &port.ID}).Err
 	})
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
 		// The port or the floating IP may be gone.
-		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.subject.uid) })
-		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
-			p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.subject.uid) })
+		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.machine.UID) })
+		if found, looked := i.find(ctx, p, m); looked == nil && !found {
+			p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.machine.UID) })
 		}
 	}
 	if err != nil {
@@ -88,5 +88,5 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 
 // errNoPort returns the error for a floating IP whose port has not been created yet.
 func (i *instance) errNoPort() error {
-	return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet for its floating IP", i.subject.server)
+	return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet for its floating IP", i.machine.ServerName)
 }

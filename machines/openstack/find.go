@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"slices"
 
@@ -12,52 +11,41 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
-// listTagged lists ports or floating IPs for the Machine, with a query for one of its owner tags.
-func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
+// find looks for a port or a floating IP by its exact owner tag, and records it when it exists.
+func (i *instance) find(ctx context.Context, p *inventory.Project, m state.Tag) (found bool, err error) {
+	query := url.Values{"description": {m.String()}}
+	if m.Kind == state.PortKind {
+		row, err := findTagged(ctx, i, inventory.PortListing(query), func(r state.PortRow) bool { return r.Description == m.String() })
+		if row != nil {
+			p.With(func(s *state.Project) { s.SetPort(m, row.Owned(), i.now()) })
+		}
+		return row != nil, err
+	}
+	row, err := findTagged(ctx, i, inventory.FloatingIPListing(query), func(r state.FloatingIPRow) bool { return r.Description == m.String() })
+	if row != nil {
+		p.With(func(s *state.Project) { s.SetFloatingIP(m, row.Owned(), i.now()) })
+	}
+	return row != nil, err
+}
+
+// findTagged lists ports or floating IPs, and returns the row with the owner tag; nil when there is none.
+func findTagged[T any](ctx context.Context, i *instance, l client.Listing, isOwn func(T) bool) (*T, error) {
 	l.By = i.caller()
 	rows, err := client.List[T](ctx, i.connection.session, l)
-	return rows, i.access.WithOrigin(err)
-}
-
-// findPort looks for a port by its exact owner tag.
-func (i *instance) findPort(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
-	rows, err := listTagged[state.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
-	if err != nil {
-		return false, err
+	if at := slices.IndexFunc(rows, isOwn); err == nil && at >= 0 {
+		return &rows[at], nil
 	}
-	at := slices.IndexFunc(rows, func(r state.PortRow) bool { return r.Description == m.String() })
-	if at < 0 {
-		return false, nil
-	}
-	p.With(func(s *state.Project) { s.SetPort(m, rows[at].Owned(), i.now()) })
-	return true, nil
-}
-
-// findIP looks for a floating IP by its exact owner tag.
-func (i *instance) findIP(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
-	rows, err := listTagged[state.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
-	if err != nil {
-		return false, err
-	}
-	at := slices.IndexFunc(rows, func(r state.FloatingIPRow) bool { return r.Description == m.String() })
-	if at < 0 {
-		return false, nil
-	}
-	p.With(func(s *state.Project) { s.SetFloatingIP(m, rows[at].Owned(), i.now()) })
-	return true, nil
+	return nil, i.access.WithOrigin(err)
 }
 
 // findAttempts looks for the resources of creates in doubt. If a resource has not appeared after some time, the create
 // counts as failed.
 func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
-	for _, m := range p.ResourcesOf(i.subject.uid).InDoubt {
+	for _, m := range p.ResourcesOf(i.machine.UID).InDoubt {
 		var found bool
 		var err error
-		switch m.Kind {
-		case state.PortKind:
-			found, err = i.findPort(ctx, p, m)
-		case state.FloatingIPKind:
-			found, err = i.findIP(ctx, p, m)
+		if m.Kind != state.ServerKind {
+			found, err = i.find(ctx, p, m)
 		}
 		if err != nil {
 			return err
@@ -71,20 +59,9 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 	return nil
 }
 
-// lookUpPort returns the current port from Neutron; nil when it is gone.
-func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*state.PortRow, error) {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
-	found, err := inventory.LookUp[state.PortRow](ctx, i.do, call, "port", "ports", port.ID)
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
-	return found, err
-}
-
-// namedIP returns the floating IP that the Machine's annotation names, from Neutron; nil when it does not exist.
-func (i *instance) namedIP(ctx context.Context) (*state.FloatingIPRow, error) {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
-	found, err := inventory.LookUp[state.FloatingIPRow](ctx, i.do, call, "floatingip", "floatingips", i.machine.FloatingIPID)
+// lookUp returns a resource from the cloud by its ID; nil when it does not exist. kind is the resource's name in the service's API.
+func lookUp[T any](ctx context.Context, i *instance, s client.Service, doing, kind, id string) (*T, error) {
+	found, err := inventory.LookUp[T](ctx, i.do, client.Call{Service: s, Doing: doing}, kind, kind+"s", id)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}

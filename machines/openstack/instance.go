@@ -28,7 +28,6 @@ import (
 type instance struct {
 	cloud      *Cloud
 	connection *connection
-	subject    subject
 	// key is the namespace and name of the Machine.
 	key types.NamespacedName
 	// machine holds the fields of the Machine that the inventory needs.
@@ -64,8 +63,7 @@ type instance struct {
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	i := &instance{
 		cloud: c, key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
-		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
-		config:  &v1alpha1.ProviderConfig{},
+		config: &v1alpha1.ProviderConfig{},
 	}
 	i.recall(m)
 	err := i.read(ctx, m)
@@ -114,7 +112,7 @@ func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 // connection to the project in which its server is known.
 func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, s *spec.Sources) error {
 	if i.unreadable != nil {
-		if i.connection = i.cloud.connections.ofMachine(i.subject.uid, i.machine.ServerID); i.connection != nil {
+		if i.connection = i.cloud.connections.ofMachine(i.machine.UID, i.machine.ServerID); i.connection != nil {
 			return nil
 		}
 	}
@@ -210,9 +208,14 @@ func (i *instance) allowed() error {
 	return i.access.Wanted.Check(scope)
 }
 
+// tag returns the owner tag of a resource of the Machine. n is the number of a port.
+func (i *instance) tag(kind state.Kind, n int) state.Tag {
+	return state.Tag{Kind: kind, Cluster: i.cloud.options.ClusterID, Machine: i.machine.UID, N: n}
+}
+
 // caller returns the Machine and its group for the limiter.
 func (i *instance) caller() client.Caller {
-	return client.Caller{Group: i.group, UID: i.subject.uid, Key: i.key}
+	return client.Caller{Group: i.group, UID: i.machine.UID, Key: i.key}
 }
 
 // Warnings returns the fields of the provider spec that are accepted and have no effect. Security groups have none on a port in a network
@@ -223,7 +226,7 @@ func (i *instance) Warnings() []string {
 		return i.warnings
 	}
 	all := slices.Clone(i.warnings)
-	for _, port := range p.ResourcesOf(i.subject.uid).Ports {
+	for _, port := range p.ResourcesOf(i.machine.UID).Ports {
 		if port.Open {
 			all = append(all, fmt.Sprintf("securityGroups: have no effect in network %s, because port security is off there", port.NetworkID))
 		}
@@ -268,6 +271,19 @@ func (i *instance) ready() (*inventory.Project, error) {
 		return nil, state.Unsettled("the servers of the project have not been listed yet")
 	}
 	return p, err
+}
+
+// server returns the Machine's project and server, or NotFound when there is no server.
+func (i *instance) server() (*inventory.Project, *cloud.Server, error) {
+	p, err := i.ready()
+	if err != nil {
+		return nil, nil, err
+	}
+	server := i.facts(p).Server
+	if server == nil {
+		return nil, nil, fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s does not exist", i.machine.ServerName)
+	}
+	return p, server, nil
 }
 
 // Reserve asks for what the Machine's server needs, and creates nothing.

@@ -29,15 +29,11 @@ func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) {
 // StartServer asks Nova to start the Machine's server, and schedules a list of the servers. Nova answers 409 both when the server
 // is not shut down any more and when Nova refuses to start it; a GET of the server's state shows which case it is.
 func (i *instance) StartServer(ctx context.Context) error {
-	p, err := i.ready()
+	p, server, err := i.server()
 	if err != nil {
 		return err
 	}
-	server := i.facts(p).Server
-	if server == nil {
-		return fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s does not exist", i.subject.server)
-	}
-	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("starting server %s (%s)", i.subject.server, server.ID)}
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("starting server %s (%s)", i.machine.ServerName, server.ID)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Start(ctx, api, server.ID).ExtractErr()
 	})

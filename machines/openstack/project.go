@@ -43,7 +43,7 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 	}
 	// The credentials of the configured cloud may be the only ones for the project, although no other Machine uses them.
 	i.cloud.followConfigured(ctx)
-	conn := i.cloud.connections.ofMachine(i.subject.uid, i.machine.ServerID)
+	conn := i.cloud.connections.ofMachine(i.machine.UID, i.machine.ServerID)
 	if i.machine.Recorded != (state.Site{}) {
 		conn = i.cloud.connectionTo(i.machine.Recorded)
 	}
@@ -79,7 +79,7 @@ func (i *instance) moveProject() {
 	}
 	if other := i.cloud.connectionTo(at); other != nil {
 		other.attached().With(func(s *state.Project) {
-			if s.HasNothingOf(i.subject.uid) {
+			if s.HasNothingOf(i.machine.UID) {
 				i.machine.Recorded = state.Site{}
 			}
 		})

@@ -55,7 +55,7 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 
 // deleteServer asks Nova once to delete a server. When Nova refuses a forced delete, it makes a plain delete request instead.
 func (i *instance) deleteServer(ctx context.Context, t state.Deletion) error {
-	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.machine.ServerName, t.ServerID)}
 	plain := func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Delete(ctx, api, t.ServerID).ExtractErr()
 	}
@@ -89,14 +89,14 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	if err := i.findAttempts(ctx, p); err != nil {
 		return none, err
 	}
-	if slices.Contains(p.ResourcesOf(i.subject.uid).InDoubt, i.subject.serverTag()) {
+	if slices.Contains(p.ResourcesOf(i.machine.UID).InDoubt, i.tag(state.ServerKind, 0)) {
 		return cloud.Released{Waiting: "it is not known yet whether an earlier request created a server, which would use the ports and the floating IP; drover looks for it"}, nil
 	}
 	left, err := i.releaseAddresses(ctx, p)
 	if err != nil {
 		return none, err
 	}
-	for n, port := range p.ResourcesOf(i.subject.uid).Ports {
+	for n, port := range p.ResourcesOf(i.machine.UID).Ports {
 		if err := i.deletePort(ctx, p, n, port); err != nil {
 			return none, err
 		}
@@ -105,21 +105,21 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	if err == nil && len(volumes.waiting) > 0 {
 		none.Waiting = "waiting until Cinder has deleted what is left of the server: " + strings.Join(volumes.waiting, "; ")
 	}
-	if err != nil || len(volumes.waiting) > 0 || len(p.ResourcesOf(i.subject.uid).InDoubt) > 0 {
+	if err != nil || len(volumes.waiting) > 0 || len(p.ResourcesOf(i.machine.UID).InDoubt) > 0 {
 		return none, err
 	}
-	i.cloud.machines.forget(i.subject.uid)
+	i.cloud.machines.forget(i.machine.UID)
 	return cloud.Released{Done: true, Left: append(left, volumes.left...)}, nil
 }
 
 // releaseAddresses deletes the floating IP with the Machine's owner tag. It also deletes the floating IP that an annotation names,
 // if that floating IP was the Machine's. left names a floating IP that it did not delete.
 func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (left []string, err error) {
-	if ip := p.ResourcesOf(i.subject.uid).FloatingIP; ip != nil {
+	if ip := p.ResourcesOf(i.machine.UID).FloatingIP; ip != nil {
 		if err := i.deleteIP(ctx, *ip); err != nil {
 			return nil, err
 		}
-		p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.subject.uid) })
+		p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.machine.UID) })
 	}
 	if i.machine.FloatingIPID == "" {
 		return nil, nil
@@ -127,7 +127,8 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	if !provider.IsUUID(i.machine.FloatingIPID) {
 		return []string{fmt.Sprintf("annotation %s: %.64q is not the ID of a floating IP", v1alpha1.FinalizerFloatingIP, i.machine.FloatingIPID)}, nil
 	}
-	ip, err := i.namedIP(ctx)
+	doing := fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.machine.ServerName)
+	ip, err := lookUp[state.FloatingIPRow](ctx, i, client.Network, doing, "floatingip", i.machine.FloatingIPID)
 	if err != nil || ip == nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 }
 
 func (i *instance) deleteIP(ctx context.Context, ip state.FloatingIP) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.machine.ServerName)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
 	})
@@ -153,13 +154,13 @@ func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, 
 	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
-	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.subject.uid, n, port.ID) })
+	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.machine.UID, n, port.ID) })
 	return nil
 }
 
 // askToDeletePort deletes a port in the cloud. It returns nil when the port does not exist.
 func (i *instance) askToDeletePort(ctx context.Context, n int, port state.Port) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.machine.ServerName)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()
 	})

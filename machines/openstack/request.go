@@ -9,7 +9,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsecurity"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -17,34 +16,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// subject holds the fields of the Machine that go into requests.
-type subject struct {
-	cluster string
-	uid     types.UID
-	// server is the server's name.
-	server string
-}
-
-func (s subject) port(n int) state.Tag {
-	return state.Tag{Kind: state.PortKind, Cluster: s.cluster, Machine: s.uid, N: n}
-}
-
-func (s subject) floatingIP() state.Tag {
-	return state.Tag{Kind: state.FloatingIPKind, Cluster: s.cluster, Machine: s.uid}
-}
-
-func (s subject) serverTag() state.Tag {
-	return state.Tag{Kind: state.ServerKind, Cluster: s.cluster, Machine: s.uid}
-}
-
-// portRequest returns the request for the n-th port.
-func portRequest(s subject, p *catalog.Plan, n int) ports.CreateOptsBuilder {
-	network := p.Ports[n]
-	name := s.server
-	if n > 0 {
-		name = fmt.Sprintf("%s-%d", s.server, n)
+// portRequest returns the request for a port of the server with that name.
+func portRequest(tag state.Tag, server string, p *catalog.Plan) ports.CreateOptsBuilder {
+	network, name := p.Ports[tag.N], server
+	if tag.N > 0 {
+		name = fmt.Sprintf("%s-%d", server, tag.N)
 	}
-	o := ports.CreateOpts{NetworkID: network.NetworkID, Name: name, Description: s.port(n).String()}
+	o := ports.CreateOpts{NetworkID: network.NetworkID, Name: name, Description: tag.String()}
 	if network.SubnetID != "" {
 		o.FixedIPs = []ports.IP{{SubnetID: network.SubnetID}}
 	}
@@ -62,19 +40,19 @@ func portRequest(s subject, p *catalog.Plan, n int) ports.CreateOptsBuilder {
 
 // floatingIPRequest returns the request for a floating IP that is created on the port: with a single call, no crash can leave an
 // address unattached.
-func floatingIPRequest(s subject, p *catalog.Plan, port string) floatingips.CreateOpts {
-	return floatingips.CreateOpts{FloatingNetworkID: p.PoolID, PortID: port, Description: s.floatingIP().String()}
+func floatingIPRequest(tag state.Tag, p *catalog.Plan, port string) floatingips.CreateOpts {
+	return floatingips.CreateOpts{FloatingNetworkID: p.PoolID, PortID: port, Description: tag.String()}
 }
 
 // serverRequest returns the request for the server on these ports. userData is base64-encoded.
-func serverRequest(s subject, want *spec.Spec, p *catalog.Plan, portIDs []string, userData []byte) (servers.CreateOptsBuilder, servers.SchedulerHintOptsBuilder) {
+func serverRequest(tag state.Tag, name string, want *spec.Spec, p *catalog.Plan, portIDs []string, userData []byte) (servers.CreateOptsBuilder, servers.SchedulerHintOptsBuilder) {
 	metadata := map[string]string{}
 	maps.Copy(metadata, want.Metadata)
-	metadata[state.MetadataMachineUID] = string(s.uid)
-	metadata[state.MetadataClusterID] = s.cluster
+	metadata[state.MetadataMachineUID] = string(tag.Machine)
+	metadata[state.MetadataClusterID] = tag.Cluster
 	configDrive := want.ConfigDrive
 	o := servers.CreateOpts{
-		Name: s.server, FlavorRef: p.Flavor.ID, ImageRef: p.Image.ID, AvailabilityZone: want.AvailabilityZone,
+		Name: name, FlavorRef: p.Flavor.ID, ImageRef: p.Image.ID, AvailabilityZone: want.AvailabilityZone,
 		Metadata: metadata, Tags: want.Tags, ConfigDrive: &configDrive, UserData: userData,
 	}
 	networks := make([]servers.Network, 0, len(portIDs))

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/machines/openstack/catalog"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
@@ -32,7 +33,9 @@ func parse(t *testing.T, text string) map[string]any {
 	return out
 }
 
-var testSubject = subject{cluster: "c1", uid: "u1", server: "node-1"}
+func testTag(kind state.Kind, n int) state.Tag {
+	return state.Tag{Kind: kind, Cluster: "c1", Machine: "u1", N: n}
+}
 
 func TestServerRequest(t *testing.T) {
 	p := &catalog.Plan{}
@@ -56,7 +59,7 @@ func TestServerRequest(t *testing.T) {
 			if p.ServerGroupID != "" {
 				p.ServerGroupID = "fe9dcd44-f08a-492a-9e64-4e38e1d51573"
 			}
-			o, h := serverRequest(testSubject, &tc.spec, p, []string{"p1", "p2"}, []byte("ZGF0YQ=="))
+			o, h := serverRequest(testTag(state.ServerKind, 0), "node-1", &tc.spec, p, []string{"p1", "p2"}, []byte("ZGF0YQ=="))
 			body, err := o.ToServerCreateMap()
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +94,7 @@ func TestPortRequest(t *testing.T) {
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := portRequest(testSubject, &tc.plan, tc.n).ToPortCreateMap()
+			body, err := portRequest(testTag(state.PortKind, tc.n), "node-1", &tc.plan).ToPortCreateMap()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +107,7 @@ func TestPortRequest(t *testing.T) {
 
 func TestFloatingIPRequest(t *testing.T) {
 	t.Run("the request has network, port and owner tag, and no other field (CAPI-27)", func(t *testing.T) {
-		body, err := floatingIPRequest(testSubject, &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
+		body, err := floatingIPRequest(testTag(state.FloatingIPKind, 0), &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
 		want := `{"floatingip":{"floating_network_id":"ext","port_id":"p1","description":"drover c1 u1 0"}}`
 		if diff := cmp.Diff(parse(t, want), asJSON(t, body)); diff != "" || err != nil {
 			t.Errorf("MC-50: %v\n%s", err, diff)

@@ -124,7 +124,7 @@ func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
 // duplicate creates a second server with both owner tags of the Machine, on a new port that replaces the first server's port.
 func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	b.t.Helper()
-	plan, own := b.plan(m), subject{cluster: testCluster, uid: m.UID}
+	plan, own := b.plan(m), state.Tag{Kind: state.PortKind, Cluster: testCluster, Machine: m.UID}
 	var port struct {
 		Port struct{ ID string } `json:"port"`
 	}
@@ -133,7 +133,7 @@ func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	}
 	b.raw(client.Network, "DELETE", "ports/"+b.onePort(), nil, nil)
 	b.raw(client.Network, "POST", "ports", map[string]any{"port": map[string]any{
-		"network_id": plan.Ports[0].NetworkID, "description": own.port(0).String(),
+		"network_id": plan.Ports[0].NetworkID, "description": own.String(),
 	}}, &port)
 	b.raw(client.Compute, "POST", "servers", map[string]any{"server": map[string]any{
 		"name": m.Name, "flavorRef": plan.Flavor.ID, "imageRef": plan.Image.ID, "networks": []any{map[string]any{"port": port.Port.ID}},

@@ -120,20 +120,16 @@ func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes 
 
 // volumeFate looks the volume up and decides how it is handled.
 func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, *volume, error) {
-	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
-	found, err := inventory.LookUp[volume](ctx, i.do, call, "volume", "volumes", id)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return volumeGone, nil, nil
-	case err != nil:
-		return volumeGoing, nil, err
+	found, err := lookUp[volume](ctx, i, client.Volume, fmt.Sprintf("looking up volume %s of server %s", id, i.machine.ServerName), "volume", id)
+	if err != nil || found == nil {
+		return volumeGone, nil, err
 	}
 	return judgeVolume(found, servers), found, nil
 }
 
 // deleteVolume asks Cinder to delete a volume. It reports whether the volume is already gone.
 func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err error) {
-	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("deleting volume %s of server %s", id, i.subject.server)}
+	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("deleting volume %s of server %s", id, i.machine.ServerName)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Delete(ctx, api.ServiceURL("volumes", id), nil)
 		return err

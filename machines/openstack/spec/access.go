@@ -20,31 +20,22 @@ type Access struct {
 	endpoint value
 }
 
-// Refusal describes an endpoint that the operator has not allowed.
-type Refusal struct {
-	// Err is the error for the Machine: of class Invalid for an endpoint that is not a URL, else of class Auth.
-	Err *fault.Error
-	// Endpoint is the endpoint as messages show it, and Flag the flag that allows it. Both are empty for an endpoint that is not a
-	// URL.
-	Endpoint, Flag string
-}
-
-// Refuse returns the error for an endpoint that the operator has not allowed.
-func (a *Access) Refuse() Refusal {
+// Refuse returns the error for an endpoint that the operator has not allowed, of class Invalid for an endpoint that is not a URL, else of
+// class Auth. shown is the endpoint as messages show it, and flag the flag that allows it; both are empty for an endpoint that is not a URL.
+func (a *Access) Refuse() (shown, flag string, err error) {
 	location, ref := client.Location(a.endpoint.text), a.endpoint.ref
-	name, flag, remedy := location, "--allowed-endpoints="+location, ""
+	shown, flag, remedy := location, "--allowed-endpoints="+location, ""
 	switch {
 	case location == "":
-		return Refusal{Err: invalid(a.endpoint.at, "the endpoint is not a URL like https://host:port/path")}
+		return "", "", invalid(a.endpoint.at, "the endpoint is not a URL like https://host:port/path")
 	case ref != nil && ref.Kind == secretKind:
-		name, flag = ref.value(), "--secret-namespaces="+ref.Namespace
+		shown, flag = ref.value(), "--secret-namespaces="+ref.Namespace
 		remedy = ", or with this URL in --allowed-endpoints"
 	case ref != nil:
-		name, flag = ref.value(), "--allowed-endpoints=URL"
+		shown, flag = ref.value(), "--allowed-endpoints=URL"
 	}
-	err := fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-		"%s: %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s", a.endpoint.at, name, flag, remedy)
-	return Refusal{Err: err, Endpoint: name, Flag: flag}
+	return shown, flag, fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
+		"%s: %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s", a.endpoint.at, shown, flag, remedy)
 }
 
 // WithOrigin adds the origin of the secret to the message of a refused sign-in; it returns other errors unchanged. The origin is

@@ -24,11 +24,11 @@ func TestErrorOfARefusedEndpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.endpoint.at = "doc.identityEndpoint"
-			got := (&Access{endpoint: tc.endpoint}).Refuse()
-			if got.Err.Class != tc.class || got.Flag != tc.flag {
-				t.Errorf("got %s, flag %q, want %s, %q", got.Err.Class, got.Flag, tc.class, tc.flag)
+			_, flag, err := (&Access{endpoint: tc.endpoint}).Refuse()
+			if !fault.Is(err, tc.class) || flag != tc.flag {
+				t.Errorf("got %v, flag %q, want %s, %q", err, flag, tc.class, tc.flag)
 			}
-			if text := got.Err.Error(); !strings.HasPrefix(text, "doc.identityEndpoint: ") || !strings.Contains(text, tc.shows) || strings.Contains(text, tc.not) {
+			if text := err.Error(); !strings.HasPrefix(text, "doc.identityEndpoint: ") || !strings.Contains(text, tc.shows) || strings.Contains(text, tc.not) {
 				t.Errorf("got %q, want %q in it, and not %q", text, tc.shows, tc.not)
 			}
 		})
