@@ -33,7 +33,7 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 		if err != nil {
 			return err
 		}
-		if err := i.askToDeletePort(ctx, n, port); err != nil {
+		if err := i.deletePort(ctx, n, port); err != nil {
 			return err
 		}
 	}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -97,9 +95,10 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 		return none, err
 	}
 	for n, port := range p.ResourcesOf(i.machine.UID).Ports {
-		if err := i.deletePort(ctx, p, n, port); err != nil {
+		if err := i.deletePort(ctx, n, port); err != nil {
 			return none, err
 		}
+		p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.machine.UID, n, port.ID) })
 	}
 	volumes, err := i.releaseVolumes(ctx, p)
 	if err == nil && len(volumes.waiting) > 0 {
@@ -143,26 +142,22 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 }
 
 func (i *instance) deleteIP(ctx context.Context, ip state.FloatingIP) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.machine.ServerName)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
-	})
-	return fault.IgnoreNotFound(err)
+	_, err := i.delete(ctx, client.Network, fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.machine.ServerName), "floatingips", ip.ID)
+	return err
 }
 
-func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
-	if err := i.askToDeletePort(ctx, n, port); err != nil {
+// deletePort deletes a port in the cloud. It returns nil when the port does not exist.
+func (i *instance) deletePort(ctx context.Context, n int, port state.Port) error {
+	_, err := i.delete(ctx, client.Network, fmt.Sprintf("deleting port %d of server %s", n, i.machine.ServerName), "ports", port.ID)
+	return err
+}
+
+// delete asks a service to delete a resource, and reports whether it is already gone. path is where the resource is below the service's
+// endpoint.
+func (i *instance) delete(ctx context.Context, s client.Service, doing string, path ...string) (gone bool, err error) {
+	err = i.do(ctx, client.Call{Service: s, Doing: doing}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Delete(ctx, api.ServiceURL(path...), nil)
 		return err
-	}
-	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.machine.UID, n, port.ID) })
-	return nil
-}
-
-// askToDeletePort deletes a port in the cloud. It returns nil when the port does not exist.
-func (i *instance) askToDeletePort(ctx context.Context, n int, port state.Port) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.machine.ServerName)}
-	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return ports.Delete(ctx, api, port.ID).ExtractErr()
 	})
-	return fault.IgnoreNotFound(err)
+	return fault.Is(err, fault.NotFound), fault.IgnoreNotFound(err)
 }

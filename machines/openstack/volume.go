@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -59,7 +58,7 @@ func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (ou
 		case fate == volumeGoing:
 			out.waiting = append(out.waiting, seen.describe(id))
 		default:
-			gone, err := i.deleteVolume(ctx, id)
+			gone, err := i.delete(ctx, client.Volume, fmt.Sprintf("deleting volume %s of server %s", id, i.machine.ServerName), "volumes", id)
 			if err != nil {
 				refused := *fault.Of(err)
 				refused.Message = seen.describe(id) + "; " + refused.Message
@@ -125,16 +124,6 @@ func (i *instance) volumeFate(ctx context.Context, id string, servers []string) 
 		return volumeGone, nil, err
 	}
 	return judgeVolume(found, servers), found, nil
-}
-
-// deleteVolume asks Cinder to delete a volume. It reports whether the volume is already gone.
-func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err error) {
-	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("deleting volume %s of server %s", id, i.machine.ServerName)}
-	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Delete(ctx, api.ServiceURL("volumes", id), nil)
-		return err
-	})
-	return fault.Is(err, fault.NotFound), fault.IgnoreNotFound(err)
 }
 
 // volumeFate is how drover handles a volume whose server is gone.

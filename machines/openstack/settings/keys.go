@@ -58,15 +58,9 @@ type draft struct {
 	authType                                               string
 }
 
-// otherMethod is why drover does not use the keys of the ways of signing in that it does not have.
-const otherMethod = "it belongs to a way of signing in that drover does not have"
-
-// ownDeadline is why settings about timeouts and retries have no effect.
-const ownDeadline = "every call has a deadline of 60 s, and drover decides when to repeat one"
-
 // Keys is the table of all settings of a cloud that have a name of their own. Those of a single service, such as
 // compute_endpoint_override, are in [Suffixes].
-var Keys = []Key{
+var Keys = slices.Concat([]Key{
 	{Name: "auth_url", Field: "identityEndpoint", ways: anyWay, Says: "Keystone's URL, with or without `/v3`; `{region_name}` in it is the region", text: func(d *draft) *string { return &d.IdentityEndpoint }},
 	{Name: "username", Aliases: []string{"user_name"}, Field: "username", ways: byPassword + byName, Says: "the user", text: func(d *draft) *string { return &d.Username }},
 	{Name: "user_id", ways: byPassword + byName, Says: "the user; counts before `username`", text: func(d *draft) *string { return &d.UserID }},
@@ -89,19 +83,10 @@ var Keys = []Key{
 	{Name: "trust_id", ways: byPassword, Says: "the trust whose project the token is for, in place of the project", text: func(d *draft) *string { return &d.TrustID }},
 	{Name: "system_scope", Effect: Refused, ways: noWay, Says: "drover works in one project; remove the key and set `project_name`"},
 	{Name: "allow_reauth", Effect: Named, ways: noWay, Says: "drover renews its token"},
-	{Name: "passcode", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "auth_methods", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "identity_provider", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "protocol", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "client_id", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "client_secret", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "access_token", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "access_token_endpoint", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "access_token_type", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "discovery_endpoint", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "scope", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "openid_scope", Effect: Named, ways: noWay, Says: otherMethod},
-	{Name: "endpoint", Effect: Named, ways: noWay, Says: otherMethod},
+}, unused(noWay, "it belongs to a way of signing in that drover does not have",
+	"passcode", "auth_methods", "identity_provider", "protocol", "client_id", "client_secret", "access_token", "access_token_endpoint",
+	"access_token_type", "discovery_endpoint", "scope", "openid_scope", "endpoint",
+), []Key{
 	{Name: "auth_type", Aliases: []string{"auth_plugin"}, Says: "the way of signing in: `password`, `v3password`, `token`, `v3token`, `v3applicationcredential`. Any other is refused", text: func(d *draft) *string { return &d.authType }},
 	{Name: "region_name", Field: "region", Says: "the region, or a list of regions. The first counts", text: func(d *draft) *string { return &d.Region }},
 	{Name: "regions", Says: "a list of regions. The first counts: a name, or `name` and `values`, which override the cloud's. The key counts before `region_name`"},
@@ -113,15 +98,20 @@ var Keys = []Key{
 	{Name: "verify", Says: "only `true`; `false` has no effect, and is named: the certificate of the cloud is always verified. Set `cacert`"},
 	{Name: "insecure", Says: "only `false`; `true` has no effect, and is named, like `verify`"},
 	{Name: "profile", Aliases: []string{"cloud"}, Says: "a profile of the file `clouds-public.yaml` beside `clouds.yaml`. Any other is refused"},
-	{Name: "api_timeout", Effect: Named, Says: ownDeadline},
-	{Name: "timeout", Effect: Named, Says: ownDeadline},
-	{Name: "http_timeout", Effect: Named, Says: ownDeadline},
-	{Name: "connect_retries", Effect: Named, Says: ownDeadline},
-	{Name: "connect_retry_delay", Effect: Named, Says: ownDeadline},
-	{Name: "status_code_retries", Effect: Named, Says: ownDeadline},
-	{Name: "force_ipv4", Effect: Named, Says: "the system chooses the address of an endpoint"},
-	{Name: "prefer_ipv6", Effect: Named, Says: "the system chooses the address of an endpoint"},
+}, unused("", "every call has a deadline of 60 s, and drover decides when to repeat one",
+	"api_timeout", "timeout", "http_timeout", "connect_retries", "connect_retry_delay", "status_code_retries",
+), unused("", "the system chooses the address of an endpoint",
+	"force_ipv4", "prefer_ipv6",
+), []Key{
 	{Name: "auth_version", version: "3", Says: "only version 3; another one is named, and has no effect"},
+})
+
+// unused returns rows of keys that have no effect, with the reason. ways is as in Key.
+func unused(ways, why string, names ...string) (all []Key) {
+	for _, name := range names {
+		all = append(all, Key{Name: name, Effect: Named, ways: ways, Says: why})
+	}
+	return all
 }
 
 // Suffix is a row of the table of settings of a single service. The name of the setting is that of the service and the suffix.

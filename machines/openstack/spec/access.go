@@ -58,21 +58,21 @@ type Identity struct {
 
 // ofConfigured sets the credentials to those of the configured cloud, except for the region, and returns the identity that the spec
 // names. This identity is compared with the user's after the sign-in, when names and IDs are known.
-func (s *Sources) ofConfigured(c *client.Credentials, w way) Identity {
-	own := *s.configured
+func (m *merged) ofConfigured(c *client.Credentials, w way) Identity {
+	own := *m.configured
 	own.Region, own.Places = c.Region, c.Places
 	above := func(v value, same ...string) value {
-		if s.isConfigured(v) || slices.Contains(same, v.text) {
+		if m.isConfigured(v) || slices.Contains(same, v.text) {
 			return value{}
 		}
 		return v
 	}
-	named := Identity{source: s.layers[0].source, user: above(s.fields[w.user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
+	named := Identity{source: m.layers[0].source, user: above(m.fields[w.user], own.Username, own.UserID, own.ApplicationCredentialID, own.ApplicationCredentialName)}
 	if c.ApplicationCredentialID == "" {
-		named.domain = above(s.fields["domainName"])
+		named.domain = above(m.fields["domainName"])
 	}
 	if c.Method() == client.ByPassword {
-		named.projectName, named.projectID = above(s.fields["projectName"]), above(s.fields["projectID"])
+		named.projectName, named.projectID = above(m.fields["projectName"]), above(m.fields["projectID"])
 	}
 	*c = own
 	return named

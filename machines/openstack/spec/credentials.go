@@ -71,15 +71,15 @@ var ways = []way{
 }
 
 // isConfigured reports whether a value is that of the configured cloud.
-func (s *Sources) isConfigured(v value) bool { return v.given() && v.from == len(s.layers)-1 }
+func (m *merged) isConfigured(v value) bool { return v.given() && v.from == len(m.layers)-1 }
 
 // way returns the way of signing in that drover uses: the first one of the highest layer that has any; the zero value when there is
 // none. When a field for signing in cannot be read in some layer, two more rules apply. way uses no layer below that one: otherwise,
 // a deleted Secret could move a Machine into the project of the configured cloud. And within its layer, it prefers a way whose secret
 // could be read.
-func (s *Sources) way() way {
-	lowest := len(s.layers)
-	for _, a := range s.absent {
+func (m *merged) way() way {
+	lowest := len(m.layers)
+	for _, a := range m.absent {
 		if slices.ContainsFunc(ways, func(w way) bool { return a.field == w.user || a.field == w.secret }) {
 			lowest = min(lowest, a.from)
 		}
@@ -87,7 +87,7 @@ func (s *Sources) way() way {
 	var best way
 	at, complete := lowest+1, false
 	for _, w := range ways {
-		user, readable := s.fields[w.user], lowest < len(s.layers) && s.fields[w.secret].given()
+		user, readable := m.fields[w.user], lowest < len(m.layers) && m.fields[w.secret].given()
 		if user.given() && (user.from < at || user.from == at && readable && !complete) {
 			best, at, complete = w, user.from, readable
 		}
@@ -97,41 +97,41 @@ func (s *Sources) way() way {
 
 // credentials returns the fields that the way uses as credentials. Fields that are not fields of a provider spec are those of the
 // configured cloud, where its user or project is used, or its endpoint.
-func (s *Sources) credentials(w way) *client.Credentials {
-	c := &client.Credentials{CACert: s.configured.CACert, Interfaces: s.configured.Interfaces}
+func (m *merged) credentials(w way) *client.Credentials {
+	c := &client.Credentials{CACert: m.configured.CACert, Interfaces: m.configured.Interfaces}
 	texts := settings.Texts(c)
 	for _, field := range append([]string{"identityEndpoint", "region", w.user, w.secret}, w.uses...) {
 		if into := texts[field]; into != nil {
-			*into = s.fields[field].text
+			*into = m.fields[field].text
 		}
 	}
 	c.IdentityEndpoint = strings.TrimSpace(c.IdentityEndpoint)
-	id, name := s.fields["projectID"], s.fields["projectName"]
+	id, name := m.fields["projectID"], m.fields["projectName"]
 	project := id
 	if !id.given() || name.given() && name.from < id.from {
 		project, c.ProjectID = name, ""
 	} else {
 		c.ProjectName = ""
 	}
-	if w.user == "tokenId" && project.from > s.fields[w.user].from {
+	if w.user == "tokenId" && project.from > m.fields[w.user].from {
 		// The token has a project of its own.
 		c.ProjectID, c.ProjectName = "", ""
 	}
-	s.addConfigured(c, w, project)
+	m.addConfigured(c, w, project)
 	return c
 }
 
 // addConfigured adds the settings of the configured cloud that no field of a provider spec has: those of its user, of its project and of its
 // endpoint, each where the credentials use it. project is the field that names the project.
-func (s *Sources) addConfigured(c *client.Credentials, w way, project value) {
-	own := s.configured
-	if c.Username != "" && s.isConfigured(s.fields["username"]) {
+func (m *merged) addConfigured(c *client.Credentials, w way, project value) {
+	own := m.configured
+	if c.Username != "" && m.isConfigured(m.fields["username"]) {
 		c.UserID, c.UserDomainName, c.UserDomainID = own.UserID, own.UserDomainName, own.UserDomainID
 	}
-	if c.ProjectName != "" && s.isConfigured(project) {
+	if c.ProjectName != "" && m.isConfigured(project) {
 		c.ProjectDomainName, c.ProjectDomainID = own.ProjectDomainName, own.ProjectDomainID
 	}
-	if s.isConfigured(s.fields[w.secret]) && (!project.given() || s.isConfigured(project)) {
+	if m.isConfigured(m.fields[w.secret]) && (!project.given() || m.isConfigured(project)) {
 		c.TrustID = own.TrustID
 	}
 	if client.SameEndpoint(c.IdentityEndpoint, own.IdentityEndpoint) {
@@ -143,7 +143,7 @@ func (s *Sources) addConfigured(c *client.Credentials, w way, project value) {
 }
 
 // complete returns an error that names what is missing for a sign-in. It is about the configured cloud when the user is.
-func (s *Sources) complete(c *client.Credentials, w way) error {
+func (m *merged) complete(c *client.Credentials, w way) error {
 	method := c.Method()
 	for _, need := range []struct {
 		lacks       bool
@@ -158,12 +158,12 @@ func (s *Sources) complete(c *client.Credentials, w way) error {
 		if !need.lacks {
 			continue
 		}
-		if absent := s.absences(c); absent != "" {
-			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", s.layers[0].source, absent)
+		if absent := m.absences(c); absent != "" {
+			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", m.layers[0].source, absent)
 		}
-		at := s.layers[0].source + "." + need.field
-		if s.isConfigured(s.fields[w.user]) {
-			at = s.atConfigured(need.field)
+		at := m.layers[0].source + "." + need.field
+		if m.isConfigured(m.fields[w.user]) {
+			at = m.atConfigured(need.field)
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: %s", at, need.what)
 	}
@@ -171,10 +171,10 @@ func (s *Sources) complete(c *client.Credentials, w way) error {
 }
 
 // absences describes the missing Secrets and keys that the sign-in needs, and other errors about them; empty when there are none.
-func (s *Sources) absences(c *client.Credentials) string {
+func (m *merged) absences(c *client.Credentials) string {
 	var texts, objects []string
 	keys := map[string][]string{}
-	for _, v := range s.absent {
+	for _, v := range m.absent {
 		var missing *missingReference
 		switch {
 		case v.field == "region" || v.field == "domainName" || c.HasProject() && isProject(v.field):
@@ -209,8 +209,8 @@ func isProject(field string) bool {
 // sendable returns an error when a secret must not be sent to the endpoint. It refuses a secret when a higher layer has replaced
 // the endpoint that the secret's own or a lower layer names. It also refuses a secret in a Secret of another namespace, unless
 // this Secret names the endpoint or the endpoint is the configured cloud's.
-func (s *Sources) sendable(secret, endpoint value) error {
-	for _, l := range s.layers[secret.from:] {
+func (m *merged) sendable(secret, endpoint value) error {
+	for _, l := range m.layers[secret.from:] {
 		own := l.endpoint
 		if own.err != nil {
 			return own.err
@@ -223,29 +223,29 @@ func (s *Sources) sendable(secret, endpoint value) error {
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"%s.identityEndpoint: %s has no credentials of its own, and the credentials of %s are for %s only; set credentials next to identityEndpoint",
-			s.layers[0].source, shownEndpoint(endpoint), s.layers[secret.from].source, shownEndpoint(own))
+			m.layers[0].source, shownEndpoint(endpoint), m.layers[secret.from].source, shownEndpoint(own))
 	}
-	if s.belongTogether(secret, endpoint) {
+	if m.belongTogether(secret, endpoint) {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 		"%s: %s is in namespace %s and names no endpoint, so drover sends its content to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to that key",
-		s.layers[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
+		m.layers[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(endpoint))
 }
 
 // belongTogether reports whether a secret may be sent to an endpoint, depending on where both were found.
-func (s *Sources) belongTogether(secret, endpoint value) bool {
+func (m *merged) belongTogether(secret, endpoint value) bool {
 	switch {
-	case secret.ref == nil, client.SameEndpoint(endpoint.text, s.configured.IdentityEndpoint):
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, m.configured.IdentityEndpoint):
 		return true
 	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
 		return true
-	case secret.ref.Namespace != s.layers[secret.from].namespace:
+	case secret.ref.Namespace != m.layers[secret.from].namespace:
 		return false
 	}
 	// The secret is in the same namespace as the object that names it. Anyone who can write that object could read the secret
 	// anyway.
-	return endpoint.from >= secret.from || s.layers[endpoint.from].namespace == secret.ref.Namespace
+	return endpoint.from >= secret.from || m.layers[endpoint.from].namespace == secret.ref.Namespace
 }
 
 // shownEndpoint returns an endpoint for a message, without quotes.
@@ -258,8 +258,8 @@ func shownEndpoint(endpoint value) string {
 
 // shownInstead returns the values that came from a Secret or ConfigMap, each with the text that messages show instead. It includes
 // the endpoint's host, because connection errors name it.
-func (s *Sources) shownInstead(endpoint value) map[string]string {
-	all := s.hidden(true)
+func (m *merged) shownInstead(endpoint value) map[string]string {
+	all := m.hidden(true)
 	if endpoint.ref != nil {
 		if u, err := url.Parse(endpoint.text); err == nil && u.Hostname() != "" {
 			all[u.Host], all[u.Hostname()] = "its host", "its host"

@@ -217,7 +217,7 @@ func (s *Sources) onlyCluster(name string, clusters []v1alpha1.Cluster) (*v1alph
 	}
 	first := &clusters[0]
 	other := slices.IndexFunc(clusters, func(c v1alpha1.Cluster) bool {
-		return !equality.Semantic.DeepEqual(decoded(c.Spec.ProviderSpec.Value), decoded(first.Spec.ProviderSpec.Value))
+		return !equality.Semantic.DeepEqual(c.Spec.ProviderSpec.Value, first.Spec.ProviderSpec.Value)
 	})
 	if other < 0 {
 		return first, nil
@@ -235,15 +235,4 @@ func (s *Sources) ambiguous(err *fault.Error) error {
 	s.note(err.Message)
 	s.Unreadable = cmp.Or(s.Unreadable, err)
 	return nil
-}
-
-// decoded returns the value of a JSON document, to compare it with another one. Text that is not JSON is its own value.
-func decoded(document *runtime.RawExtension) (value any) {
-	if document == nil || len(document.Raw) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(document.Raw, &value); err != nil {
-		return string(document.Raw)
-	}
-	return value
 }

@@ -64,20 +64,20 @@ func (r *Reader) Configured() client.Credentials { return *r.configured.Load() }
 
 // mergeConfigured adds the credentials of the configured cloud as the lowest layer of a provider spec. drover reads from it what
 // neither the Machine nor its class nor its Cluster sets.
-func (s *Sources) mergeConfigured() {
-	own, values := *s.configured, map[string]value{}
+func (m *merged) mergeConfigured() {
+	own, values := *m.configured, map[string]value{}
 	own.Username, own.DomainName = cmp.Or(own.Username, own.UserID), cmp.Or(own.DomainName, own.UserDomainName)
 	for field, plain := range settings.Texts(&own) {
 		v := textValue(*plain, nil)
-		v.at = s.atConfigured(field)
+		v.at = m.atConfigured(field)
 		values[field] = v
 	}
-	s.merge(s.configured.Source, "", values)
+	m.merge(m.configured.Source, "", values)
 }
 
 // atConfigured returns the name of a field of the configured cloud, for messages.
-func (s *Sources) atConfigured(field string) string {
-	return s.configured.Source + ": " + cmp.Or(settings.NameOf(field), field)
+func (m *merged) atConfigured(field string) string {
+	return m.configured.Source + ": " + cmp.Or(settings.NameOf(field), field)
 }
 
 // Object is a Machine or a template with a provider spec.
@@ -97,8 +97,8 @@ type Object struct {
 // field or its reference: [Sources.Spec] and [Sources.Access] return those of the fields that they use.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, configured: r.configured.Load(),
-		known: map[reference]contents{}, fields: map[string]value{},
+		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, known: map[reference]contents{},
+		merged: merged{configured: r.configured.Load(), lenient: o.Lenient, fields: map[string]value{}},
 	}
 	if err := s.read(ctx); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Sources are the documents and Secrets of one provider spec, merged into one document with all references followed.
+// Sources are the documents and Secrets of one provider spec, with all references followed.
 type Sources struct {
 	// Config is the provider config of the highest source; its empty fields are filled in from the lower ones.
 	Config *v1alpha1.ProviderConfig
@@ -20,21 +20,29 @@ type Sources struct {
 	// reading is lenient. The cloud and the credentials in that document are unknown.
 	Unreadable *fault.Error
 
+	merged
 	reader *Reader
 	object Object
-	// configured holds the credentials of the configured cloud at the time of Read.
-	configured *client.Credentials
 	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
 	known map[reference]contents
+	// refused are the errors about fields of the documents.
+	refused []error
+}
+
+// merged is the one document that all layers of a provider spec make.
+type merged struct {
+	// configured holds the credentials of the configured cloud at the time of Read.
+	configured *client.Credentials
+	// lenient is Object.Lenient.
+	lenient bool
 	// layers are in order of precedence: Machine, class, Cluster, configured cloud.
 	layers []layer
-	// fields is the merged document: the value of each field from the highest layer that has the field, by the field's first name.
+	// fields has the value of each field from the highest layer that has the field, by the field's first name.
 	fields map[string]value
 	// absent are the fields about credentials that are treated as empty because they cannot be read.
 	absent []value
-	// noted are the warnings that have been found so far, and refused the errors about fields of the documents.
-	noted   []string
-	refused []error
+	// noted are the warnings that have been found so far.
+	noted []string
 }
 
 // Warnings returns one sentence for each part of the sources that is accepted without effect, sorted and without duplicates. Spec
@@ -45,7 +53,7 @@ func (s *Sources) Warnings() []string {
 }
 
 // note adds a warning.
-func (s *Sources) note(text string) { s.noted = append(s.noted, text) }
+func (m *merged) note(text string) { m.noted = append(m.noted, text) }
 
 // layer is one source of a provider spec.
 type layer struct {
@@ -57,39 +65,39 @@ type layer struct {
 
 // merge adds a layer below the others: each field that no higher layer has gets the layer's value. values has the values by the names that
 // the layer has for the fields.
-func (s *Sources) merge(source, namespace string, values map[string]value) {
+func (m *merged) merge(source, namespace string, values map[string]value) {
 	for _, names := range specFields {
-		if _, taken := s.fields[names[0]]; taken {
+		if _, taken := m.fields[names[0]]; taken {
 			continue
 		}
-		if v, taken := s.valueOf(names, values); taken {
-			s.fields[names[0]] = v
+		if v, taken := m.valueOf(names, values); taken {
+			m.fields[names[0]] = v
 		}
 	}
-	s.layers = append(s.layers, layer{source: source, namespace: namespace, endpoint: values["identityEndpoint"]})
+	m.layers = append(m.layers, layer{source: source, namespace: namespace, endpoint: values["identityEndpoint"]})
 }
 
 // valueOf returns the value of a field in the layer that is being merged. taken reports that no lower layer is read. This is also so for a
 // field that is treated as empty, because it cannot be read.
-func (s *Sources) valueOf(names []string, values map[string]value) (got value, taken bool) {
+func (m *merged) valueOf(names []string, values map[string]value) (got value, taken bool) {
 	for _, name := range names {
 		v := values[name]
-		v.field, v.from = name, len(s.layers)
+		v.field, v.from = name, len(m.layers)
 		for _, key := range v.unknown {
-			s.note(v.at + "." + key + ": unknown field, which has no effect; remove it")
+			m.note(v.at + "." + key + ": unknown field, which has no effect; remove it")
 		}
 		switch {
-		case v.err != nil && isCredential(names[0]) && s.tolerable(v.err):
-			s.absent, taken = append(s.absent, v), true
+		case v.err != nil && isCredential(names[0]) && m.tolerable(v.err):
+			m.absent, taken = append(m.absent, v), true
 		case v.err != nil:
 			return v, true
 		case !v.given():
 		case !got.given():
 			got, taken = v, true
 		case got.text == v.text:
-		case s.object.Lenient, isProject(name):
+		case m.lenient, isProject(name):
 			// machine-controller has an order for the names of a project, and ignores the later ones.
-			s.note(v.at + ": is ignored, because it differs from " + got.field)
+			m.note(v.at + ": is ignored, because it differs from " + got.field)
 		default:
 			got.err = invalid(v.at, "%s conflicts with %s %s; the two fields have the same meaning: keep one of them", v.shown(), got.field, got.shown())
 			return got, true
@@ -100,15 +108,15 @@ func (s *Sources) valueOf(names []string, values map[string]value) (got value, t
 
 // tolerable reports whether an error about a credential becomes a warning, so that the credential is treated as empty. This is so when a
 // reference points to a missing key or object, or when reading is lenient and the field is invalid.
-func (s *Sources) tolerable(err error) bool {
+func (m *merged) tolerable(err error) bool {
 	var missing *missingReference
-	return errors.As(err, &missing) || s.object.Lenient && fault.Is(err, fault.Invalid)
+	return errors.As(err, &missing) || m.lenient && fault.Is(err, fault.Invalid)
 }
 
 // hidden returns the values that came from a Secret or ConfigMap, each with the text that messages show instead; of the fields about
 // credentials, or of all others. It returns nil when there is none.
-func (s *Sources) hidden(credentials bool) (all map[string]string) {
-	for field, v := range s.fields {
+func (m *merged) hidden(credentials bool) (all map[string]string) {
+	for field, v := range m.fields {
 		for _, t := range append(slices.Clip(v.list), v) {
 			if t.ref != nil && isCredential(field) == credentials {
 				if all == nil {
