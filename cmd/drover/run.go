@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
@@ -143,10 +144,12 @@ func newCloud(w wiring, o *options, id string, around surroundings) (cloud.Cloud
 func newOpenStack(w wiring, o *options, id string, around surroundings) (*openstack.Cloud, error) {
 	mgr := w.controllers
 	openStack, err := openstack.New(openstack.Options{
-		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: around.credentials, HTTP: around.transport, Reread: rereading(o),
-		AllowedEndpoints: o.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.has(identityOverride),
-		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.has(providerIDRegion),
-		SharedServerGroup: o.has(sharedServerGroup), ReadOnly: o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
+		Options: spec.Options{
+			Reader: mgr.GetClient(), Configured: around.credentials, OwnNamespace: o.namespace, AllowedNamespaces: o.secretNamespaces,
+			ServiceAccount: o.serviceAccount(), IdentityOverride: o.has(identityOverride), SharedServerGroup: o.has(sharedServerGroup),
+		},
+		Clock: clock.RealClock{}, ClusterID: id, HTTP: around.transport, Reread: rereading(o), AllowedEndpoints: o.allowedEndpoints,
+		Registry: metrics.Registry, ProviderIDRegion: o.has(providerIDRegion), ReadOnly: o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
 	})
 	if err != nil {
 		return nil, err

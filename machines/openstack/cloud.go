@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -30,14 +29,10 @@ const Name = spec.Name
 type Options struct {
 	// Clock defaults to the real clock.
 	Clock clock.WithDelayedExecution
-	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. nil means that provider
-	// specs cannot refer to such objects.
-	Reader ctrlclient.Reader
+	// Options say where provider specs are read and what they may name. New sets ReservedTags.
+	spec.Options
 	// ClusterID is the cluster's ID in the owner tag of every resource that drover creates. It is required and has no white space.
 	ClusterID string
-	// Configured holds the credentials of the configured cloud. They fill in what a provider spec leaves out, and are sent to their
-	// own endpoint only. It may be empty.
-	Configured client.Credentials
 	// Reread returns the current value of Configured. It is called when the Cloud starts and then every 10 s, so that credentials
 	// can be rotated without a restart; their endpoint must not change. nil means that the credentials never change.
 	Reread func() (client.Credentials, error)
@@ -49,22 +44,10 @@ type Options struct {
 	// client.ParseEndpoints. drover sends nothing to any other endpoint, unless it is set in a Secret of OwnNamespace or of an
 	// allowed namespace.
 	AllowedEndpoints []string
-	// OwnNamespace is the namespace in which drover runs; may be empty.
-	OwnNamespace string
-	// IdentityOverride allows a provider spec to replace user, domain and project of the configured cloud's credentials.
-	IdentityOverride bool
-	// AllowedNamespaces are the namespaces besides the Machine's own that references of a provider spec may point into.
-	AllowedNamespaces []string
-	// ServiceAccount is drover's service account, as namespace:name. An error about a Secret that drover is forbidden to read
-	// contains a command with this name. Default: v1alpha1.DefaultServiceAccount.
-	ServiceAccount string
 	// Guarded reports whether the admission policies are in force. With them, only drover and operators can write the status of a
 	// Machine and its guarded annotations. drover needs the policies to trust the annotation that allows the adoption of a server,
 	// and the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
 	Guarded func() bool
-	// SharedServerGroup puts servers whose spec names no server group into one server group of the cluster with soft-anti-affinity,
-	// which drover creates when it is missing.
-	SharedServerGroup bool
 	// ReadOnly allows only reads and sign-ins. Any other request fails before it is sent.
 	ReadOnly bool
 	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
@@ -105,6 +88,7 @@ func New(o Options) (*Cloud, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	o.ReservedTags = []string{state.MetadataMachineUID, state.MetadataClusterID}
 	allowed, err := client.ParseEndpoints(o.AllowedEndpoints)
 	if err != nil {
 		return nil, err
@@ -122,11 +106,7 @@ func New(o Options) (*Cloud, error) {
 		options:  o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
 		affected: affected, joining: workqueue.NewTyped[*connection](), began: o.Clock.Now(),
-		specs: spec.NewReader(spec.Options{
-			Objects: o.Reader, Configured: o.Configured, IdentityOverride: o.IdentityOverride, AllowedNamespaces: o.AllowedNamespaces,
-			OwnNamespace: o.OwnNamespace, ServiceAccount: o.ServiceAccount, SharedServerGroup: o.SharedServerGroup,
-			ReservedTags: []string{state.MetadataMachineUID, state.MetadataClusterID},
-		}),
+		specs:       spec.NewReader(o.Options),
 		connections: newConnections(o.Clock),
 	}
 	c.machines.dropped = calls.Forget
@@ -207,11 +187,11 @@ func (c *Cloud) register(i *instance) {
 
 // notify queues every registered Machine for which affected returns true. sendAll then sends it to the channel changes.
 func (c *Cloud) notify(affected func(interest) bool) {
-	c.machines.each(func(i interest) {
+	for i := range c.machines.interests {
 		if affected(i) {
 			c.affected.Add(i.key)
 		}
-	})
+	}
 }
 
 // changed queues the Machines that a change in their project concerns. sendAll then sends them to the channel changes.

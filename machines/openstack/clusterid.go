@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"strings"
 	"unicode"
 )
 
@@ -15,10 +16,8 @@ func CheckClusterID(id string) error {
 	if id == "" || len(id) > mostClusterID {
 		return fmt.Errorf("cluster ID %q: must have 1 to %d bytes", id, mostClusterID)
 	}
-	for _, c := range id {
-		if unicode.IsSpace(c) || !unicode.IsPrint(c) {
-			return fmt.Errorf("cluster ID %q: must not contain white space or control characters", id)
-		}
+	if strings.ContainsFunc(id, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }) {
+		return fmt.Errorf("cluster ID %q: must not contain white space or control characters", id)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/provider"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -74,7 +75,7 @@ func newIdleBench(t *testing.T, change ...func(*sim.Config)) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.sim.Close)
-	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials(), AllowedEndpoints: []string{"127.0.0.1"}}
+	b.options = Options{Clock: b.clock, ClusterID: testCluster, Options: spec.Options{Configured: b.credentials()}, AllowedEndpoints: []string{"127.0.0.1"}}
 	b.stop = func() {}
 	t.Cleanup(func() { b.stop() })
 	return b

@@ -82,9 +82,7 @@ func (r *registry) Get(uid types.UID) (state.Machine, bool) {
 // All returns all registered Machines, in no order. The registry is locked while the caller iterates.
 func (r *registry) All() iter.Seq[state.Machine] {
 	return func(yield func(state.Machine) bool) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, i := range r.machines {
+		for i := range r.interests {
 			if !yield(i.machine) {
 				return
 			}
@@ -99,12 +97,14 @@ func (r *registry) Naming(serverID string) types.UID {
 	return r.byServer[serverID]
 }
 
-// each calls f for every Machine, with mu held.
-func (r *registry) each(f func(interest)) {
+// interests yields every Machine, with mu held.
+func (r *registry) interests(yield func(interest) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, i := range r.machines {
-		f(i)
+		if !yield(i) {
+			return
+		}
 	}
 }
 
@@ -119,9 +119,9 @@ type uses struct {
 // uses returns what the registered Machines use.
 func (r *registry) uses() uses {
 	u := uses{connections: map[*connection]bool{}, groups: map[string]bool{}, recorded: map[state.Site]bool{}}
-	r.each(func(i interest) {
+	for i := range r.interests {
 		u.connections[i.connection], u.groups[i.group], u.recorded[i.machine.Recorded] = true, true, true
-	})
+	}
 	return u
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/openstack/load"
 )
@@ -62,10 +63,10 @@ func newSlow(t *testing.T, machines, atATime int) *slow {
 	}})
 	t.Cleanup(s.sim.Close)
 	s.traffic.Next = s.sim.RoundTripper()
-	c, err := New(Options{HTTP: s.traffic, Registry: s.registry, ClusterID: testCluster, Configured: client.Credentials{
+	c, err := New(Options{HTTP: s.traffic, Registry: s.registry, ClusterID: testCluster, Options: spec.Options{Configured: client.Credentials{
 		IdentityEndpoint: s.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
-	}})
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/provider"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -65,11 +66,11 @@ func inTenants(t *testing.T, test func(*tenants)) {
 		w := &tenants{T: t, registry: prometheus.NewRegistry(), sim: sim.New(sim.Config{Seed: sim.SeedMetaKube})}
 		var err error
 		w.cloud, err = New(Options{
-			HTTP: w.sim.RoundTripper(), Registry: w.registry, ClusterID: testCluster, Reader: &w.living, Configured: client.Credentials{
+			HTTP: w.sim.RoundTripper(), Registry: w.registry, ClusterID: testCluster,
+			Options: spec.Options{Reader: &w.living, IdentityOverride: true, Configured: client.Credentials{
 				IdentityEndpoint: w.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 				DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
-			},
-			IdentityOverride: true,
+			}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +119,9 @@ func (w *tenants) held() held {
 		connections: len(w.cloud.connections.all()), projects: len(w.cloud.connections.projects()),
 		goroutines: w.goroutines(),
 	}
-	w.cloud.machines.each(func(interest) { h.machines++ })
+	for range w.cloud.machines.interests {
+		h.machines++
+	}
 	for _, f := range families {
 		h.series += len(f.GetMetric())
 	}

@@ -46,12 +46,13 @@ func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (ou
 			out.left = append(out.left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
 			continue
 		}
-		fate, seen, err := i.volumeFate(ctx, id, servers)
+		seen, err := lookUp[volume](ctx, i, client.Volume, fmt.Sprintf("looking up volume %s of server %s", id, i.machine.ServerName), "volume", id)
 		if err != nil {
 			return out, err
 		}
+		fate := judgeVolume(seen, servers)
 		switch {
-		case fate == volumeGone || fate == volumeOfOther:
+		case fate == volumeEnded:
 			out.ended = append(out.ended, id)
 		case !own[id] && !i.trusted:
 			out.left = append(out.left, fmt.Sprintf("volume %s exists and was not deleted: the Machine's status names it, but nothing in the cloud shows that it belonged to this Machine's server", id))
@@ -117,15 +118,6 @@ func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes 
 	return servers, volumes
 }
 
-// volumeFate looks the volume up and decides how it is handled.
-func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, *volume, error) {
-	found, err := lookUp[volume](ctx, i, client.Volume, fmt.Sprintf("looking up volume %s of server %s", id, i.machine.ServerName), "volume", id)
-	if err != nil || found == nil {
-		return volumeGone, nil, err
-	}
-	return judgeVolume(found, servers), found, nil
-}
-
 // volumeFate is how drover handles a volume whose server is gone.
 type volumeFate int
 
@@ -134,19 +126,20 @@ const (
 	volumeLeft volumeFate = iota
 	// volumeGoing means that the volume is being detached or deleted.
 	volumeGoing
-	// volumeOfOther means that the volume is attached to another server now.
-	volumeOfOther
-	// volumeGone means that the volume does not exist.
-	volumeGone
+	// volumeEnded means that the volume does not exist, or that it is attached to another server now.
+	volumeEnded
 )
 
-// judgeVolume decides how drover handles a volume, by the volume's attachments and state. An attachment to one of the Machine's
+// judgeVolume decides how drover handles a volume, by the volume's attachments and state; v is nil for one that does not exist. An attachment to one of the Machine's
 // own servers may exist for a moment longer than the server. An attachment to any other server means that the volume is not the
 // Machine's any more.
 func judgeVolume(v *volume, servers []string) volumeFate {
+	if v == nil {
+		return volumeEnded
+	}
 	for _, a := range v.Attachments {
 		if !slices.Contains(servers, a.ServerID) {
-			return volumeOfOther
+			return volumeEnded
 		}
 	}
 	// Cinder leaves a volume in a state such as error_extending until somebody deletes or resets the volume.

@@ -72,8 +72,8 @@ func TestVolumeOfADeletedServer(t *testing.T) {
 		"counts as left behind by Nova when its status is error_extending, from which Cinder deletes it":               {&volume{Status: "error_extending"}, volumeLeft},
 		"counts as being deleted when its status is deleting":                                                          {&volume{Status: "deleting"}, volumeGoing},
 		"counts as being deleted when it is still attached to the deleted server":                                      {attached("in-use", "own"), volumeGoing},
-		"counts as the volume of another server when it is attached to that server":                                    {attached("in-use", "other"), volumeOfOther},
-		"counts as the volume of another server when it is attached to that server, even when its status is available": {attached("available", "other"), volumeOfOther},
+		"counts as the volume of another server when it is attached to that server":                                    {attached("in-use", "other"), volumeEnded},
+		"counts as the volume of another server when it is attached to that server, even when its status is available": {attached("available", "other"), volumeEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {

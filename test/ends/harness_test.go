@@ -39,6 +39,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/nodegroup/model"
@@ -145,7 +146,7 @@ func (w *world) drover() manager.Manager {
 	w.must(err)
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
-		Clock: now, Reader: mgr.GetClient(), ClusterID: "ends", HTTP: w.cloud.RoundTripper(), Registry: w.registry,
+		Clock: now, Options: spec.Options{Reader: mgr.GetClient()}, ClusterID: "ends", HTTP: w.cloud.RoundTripper(), Registry: w.registry,
 		AllowedEndpoints: []string{w.cloud.AuthURL()}, Guarded: func() bool { return true },
 	})
 	w.must(err)

@@ -179,7 +179,7 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, secre
 // cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the namespace. Without a
 // label it adds nothing when the namespace has no Cluster, and refuses a choice between several.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
-	if s.reader.options.Objects == nil {
+	if s.reader.options.Reader == nil {
 		return nil
 	}
 	var c *v1alpha1.Cluster
@@ -191,7 +191,7 @@ func (s *Sources) cluster(ctx context.Context, name string, labels map[string]st
 		}
 	} else {
 		all := &v1alpha1.ClusterList{}
-		if err := s.reader.options.Objects.List(ctx, all, ctrlclient.InNamespace(s.object.Namespace)); err != nil && !meta.IsNoMatchError(err) {
+		if err := s.reader.options.Reader.List(ctx, all, ctrlclient.InNamespace(s.object.Namespace)); err != nil && !meta.IsNoMatchError(err) {
 			return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
 		}
 		only, err := s.onlyCluster(name, all.Items)

@@ -28,10 +28,10 @@ func (s *Sources) get(ctx context.Context, kind string, key types.NamespacedName
 			"%s %s: refers to an object in namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
 			kind, key, key.Namespace, own, own, key.Namespace, v1alpha1.BindReferences(o.ServiceAccount, key.Namespace))
 	}
-	if o.Objects == nil {
+	if o.Reader == nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s cannot be read without a cluster", key)
 	}
-	err := o.Objects.Get(ctx, key, into)
+	err := o.Reader.Get(ctx, key, into)
 	isSecret := kind == string(secretKind)
 	switch {
 	case err == nil:

@@ -15,10 +15,11 @@ import (
 
 // Options configure a Reader.
 type Options struct {
-	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil means that provider specs cannot refer to such objects.
-	Objects ctrlclient.Reader
-	// Configured holds the credentials of the configured cloud, which every other source overrides. It may be empty, and is used
-	// until Configure is called.
+	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. nil means that provider
+	// specs cannot refer to such objects.
+	Reader ctrlclient.Reader
+	// Configured holds the credentials of the configured cloud, which every other source overrides, and which are sent to their own
+	// endpoint only. It may be empty, and is used until Configure is called.
 	Configured client.Credentials
 	// IdentityOverride allows a provider spec to replace user, domain and project of Configured.
 	IdentityOverride bool
@@ -26,9 +27,11 @@ type Options struct {
 	AllowedNamespaces []string
 	// OwnNamespace is the namespace in which drover runs, whose Secrets may name an endpoint; may be empty.
 	OwnNamespace string
-	// ServiceAccount is drover's service account, as namespace:name, for errors about a forbidden Secret.
+	// ServiceAccount is drover's service account, as namespace:name. An error about a Secret that drover is forbidden to read
+	// contains a command with this name. Default: v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
-	// SharedServerGroup puts servers whose spec names no server group into the server group of the cluster.
+	// SharedServerGroup puts servers whose spec names no server group into one server group of the cluster with soft-anti-affinity,
+	// which drover creates when it is missing.
 	SharedServerGroup bool
 	// ReservedTags are the keys of server metadata that a spec may not set.
 	ReservedTags []string

@@ -37,6 +37,7 @@ import (
 	"github.com/drover-project/drover/machines/guard"
 	"github.com/drover-project/drover/machines/openstack"
 	cloudclient "github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/kube/memory"
@@ -182,10 +183,10 @@ func (w *world) startCloud() {
 	w.Cleanup(w.sim.Close)
 	var err error
 	w.cloud, err = openstack.New(openstack.Options{
-		Clock: w.clock, ClusterID: testCluster, AllowedEndpoints: []string{"127.0.0.1"}, Configured: cloudclient.Credentials{
+		Clock: w.clock, ClusterID: testCluster, AllowedEndpoints: []string{"127.0.0.1"}, Options: spec.Options{Configured: cloudclient.Credentials{
 			IdentityEndpoint: w.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 			DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
-		},
+		}},
 	})
 	w.must(err)
 	go func() {

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/test/chaos/calls"
@@ -159,7 +160,7 @@ func (p *Process) run(ctx context.Context) error {
 	}
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
-		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, Lease: lease, HTTP: transport{p, w.Cloud.RoundTripper(), calls.Cloud},
+		Clock: now, Options: spec.Options{Reader: mgr.GetClient()}, ClusterID: clusterID, Lease: lease, HTTP: transport{p, w.Cloud.RoundTripper(), calls.Cloud},
 		Guarded:          func() bool { return true },
 		AllowedEndpoints: []string{w.Cloud.AuthURL()}, Registry: p.registry,
 	})

@@ -21,13 +21,14 @@ import (
 	driver "github.com/drover-project/drover/machines/openstack"
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/provider"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
 // drover runs drover's OpenStack driver, with c as the credentials of the configured cloud, until the test ends or the
 // returned function is called.
 func (b *bench) drover(c openstackclient.Credentials) (*driver.Cloud, func()) {
 	b.Helper()
-	return b.droverWith(driver.Options{Configured: c})
+	return b.droverWith(driver.Options{Options: spec.Options{Configured: c}})
 }
 
 func (b *bench) droverWith(o driver.Options) (*driver.Cloud, func()) {
@@ -279,7 +280,7 @@ func sharedGroups(b *bench) {
 	b.same("security groups before", security(), 0)
 	var all []cloud.Instance
 	for range 2 {
-		d, stop := b.droverWith(driver.Options{Configured: b.credentials, SharedServerGroup: true})
+		d, stop := b.droverWith(driver.Options{Options: spec.Options{Configured: b.credentials, SharedServerGroup: true}})
 		for range 2 {
 			m := b.machine(b.fields(doc{"securityGroups": nil}))
 			if err := bring(b.Context(), b.instance(d, m)); err != nil {

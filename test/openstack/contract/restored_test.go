@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	driver "github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
 // restored checks that a Machine that was restored with a new UID adopts the server that its annotation names, together
@@ -32,7 +33,8 @@ func restored(b *bench) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		b.Fatal(err)
 	}
-	d, _ = b.droverWith(driver.Options{Configured: b.credentials, Guarded: func() bool { return true }, Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build()})
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build()
+	d, _ = b.droverWith(driver.Options{Guarded: func() bool { return true }, Options: spec.Options{Configured: b.credentials, Reader: reader}})
 	i = b.instance(d, m)
 	b.same("server", b.reaches(i, cloud.ServerActive).ID, id)
 	b.until("the server has the Machine's owner tag", func() bool {
