@@ -37,7 +37,7 @@ func (s *Sources) Access() (*Access, error) {
 		return nil, err
 	}
 	for _, v := range s.absent {
-		s.note(v.at + ": is treated as empty, because " + cause(v.err))
+		s.note(v.at + ": is treated as empty, because " + v.err.Error())
 	}
 	a := &Access{Credentials: c, Origin: secret.at, endpoint: endpoint}
 	if !strings.HasPrefix(a.Origin, s.object.Name) {
@@ -51,7 +51,10 @@ func (s *Sources) Access() (*Access, error) {
 			a.Wanted = s.ofConfigured(c, w)
 		}
 	}
-	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && s.reader.trusts(endpoint.ref.Namespace)
+	// The operator trusts the Secrets of drover's own namespace and of the allowed ones, so an endpoint in them need not be in the list of
+	// allowed endpoints.
+	trusted := append(slices.Clip(s.reader.options.AllowedNamespaces), s.reader.options.OwnNamespace)
+	c.Vouched = endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(trusted, endpoint.ref.Namespace)
 	c.Shown = s.shownInstead(endpoint)
 	return a, nil
 }
@@ -179,7 +182,7 @@ func (m *merged) absences(c *client.Credentials) string {
 		switch {
 		case v.field == "region" || v.field == "domainName" || c.HasProject() && isProject(v.field):
 		case !errors.As(v.err, &missing) || missing.object:
-			texts = append(texts, cause(v.err))
+			texts = append(texts, v.err.Error())
 		default:
 			object := missing.ref.object()
 			objects = append(objects, object)
@@ -190,15 +193,6 @@ func (m *merged) absences(c *client.Credentials) string {
 		texts = append(texts, object+" has no key "+strings.Join(unique(keys[object]), ", "))
 	}
 	return strings.Join(unique(texts), "; ")
-}
-
-// cause returns what a message says about a field that is treated as empty because of err.
-func cause(err error) string {
-	var missing *missingReference
-	if errors.As(err, &missing) {
-		return missing.Error()
-	}
-	return err.Error()
 }
 
 // isProject reports whether a field names the project.

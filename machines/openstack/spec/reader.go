@@ -3,7 +3,6 @@ package spec
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync/atomic"
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,12 +49,6 @@ func NewReader(o Options) *Reader {
 	return r
 }
 
-// trusts reports whether the operator trusts the Secrets of a namespace, so that an endpoint in them need not be in the list of allowed
-// endpoints: those of drover's own namespace and of the allowed ones.
-func (r *Reader) trusts(namespace string) bool {
-	return namespace == r.options.OwnNamespace || slices.Contains(r.options.AllowedNamespaces, namespace)
-}
-
 // Configure replaces the credentials of the configured cloud for all later calls of Read.
 func (r *Reader) Configure(c client.Credentials) {
 	c.Source = cmp.Or(c.Source, "the configured cloud")
@@ -100,8 +93,8 @@ type Object struct {
 // field or its reference: [Sources.Spec] and [Sources.Access] return those of the fields that they use.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, object: o, known: map[reference]contents{},
-		merged: merged{configured: r.configured.Load(), lenient: o.Lenient, fields: map[string]value{}},
+		Config: &v1alpha1.ProviderConfig{}, reader: r, known: map[reference]contents{},
+		merged: merged{object: o, configured: r.configured.Load(), fields: map[string]value{}},
 	}
 	if err := s.read(ctx); err != nil {
 		return nil, err

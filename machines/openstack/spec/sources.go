@@ -22,7 +22,6 @@ type Sources struct {
 
 	merged
 	reader *Reader
-	object Object
 	// known are the results of all reads of Secrets and ConfigMaps so far, by references without a key.
 	known map[reference]contents
 	// refused are the errors about fields of the documents.
@@ -31,15 +30,14 @@ type Sources struct {
 
 // merged is the one document that all layers of a provider spec make.
 type merged struct {
+	object Object
 	// configured holds the credentials of the configured cloud at the time of Read.
 	configured *client.Credentials
-	// lenient is Object.Lenient.
-	lenient bool
 	// layers are in order of precedence: Machine, class, Cluster, configured cloud.
 	layers []layer
 	// fields has the value of each field from the highest layer that has the field, by the field's first name.
 	fields map[string]value
-	// absent are the fields about credentials that are treated as empty because they cannot be read.
+	// absent are the fields about credentials that are treated as empty because they cannot be read, each with the reason in err.
 	absent []value
 	// noted are the warnings that have been found so far.
 	noted []string
@@ -86,8 +84,10 @@ func (m *merged) valueOf(names []string, values map[string]value) (got value, ta
 		for _, key := range v.unknown {
 			m.note(v.at + "." + key + ": unknown field, which has no effect; remove it")
 		}
+		cause, tolerable := m.tolerable(v.err)
 		switch {
-		case v.err != nil && isCredential(names[0]) && m.tolerable(v.err):
+		case tolerable && isCredential(names[0]):
+			v.err = cause
 			m.absent, taken = append(m.absent, v), true
 		case v.err != nil:
 			return v, true
@@ -95,7 +95,7 @@ func (m *merged) valueOf(names []string, values map[string]value) (got value, ta
 		case !got.given():
 			got, taken = v, true
 		case got.text == v.text:
-		case m.lenient, isProject(name):
+		case m.object.Lenient, isProject(name):
 			// machine-controller has an order for the names of a project, and ignores the later ones.
 			m.note(v.at + ": is ignored, because it differs from " + got.field)
 		default:
@@ -107,10 +107,14 @@ func (m *merged) valueOf(names []string, values map[string]value) (got value, ta
 }
 
 // tolerable reports whether an error about a credential becomes a warning, so that the credential is treated as empty. This is so when a
-// reference points to a missing key or object, or when reading is lenient and the field is invalid.
-func (m *merged) tolerable(err error) bool {
+// reference points to a missing key or object, or when reading is lenient and the field is invalid. cause is the reason that the warning
+// shows.
+func (m *merged) tolerable(err error) (cause error, ok bool) {
 	var missing *missingReference
-	return errors.As(err, &missing) || m.lenient && fault.Is(err, fault.Invalid)
+	if errors.As(err, &missing) {
+		return missing, true
+	}
+	return err, m.object.Lenient && fault.Is(err, fault.Invalid)
 }
 
 // hidden returns the values that came from a Secret or ConfigMap, each with the text that messages show instead; of the fields about
