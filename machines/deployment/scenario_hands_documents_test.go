@@ -49,7 +49,7 @@ func (p *hands) write() {
 		p.must(p.client.Create(p.t.Context(), o))
 	}
 	p.useClass(smallClass)
-	reader := spec.NewReader(spec.Options{Objects: p.client})
+	reader := spec.NewReader(spec.Options{Reader: p.client})
 	p.actor.waitFor(func(ctx context.Context, m *v1alpha1.Machine) error {
 		sources, err := reader.Read(ctx, spec.Object{Name: "Machine " + m.Name, Namespace: m.Namespace, Spec: &m.Spec, Labels: m.Labels})
 		if err == nil {
