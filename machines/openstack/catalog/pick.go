@@ -69,30 +69,31 @@ func nearest[T named](project string, all []T) ([]T, rank) {
 
 // kind is a kind of resource that a spec can name.
 type kind struct {
-	// name is the name of the kind in messages and cache keys.
+	// name is the name of the kind in messages.
 	name string
-	// notFound is the code of the error for a name that no resource has.
+	// notFound is the code of the error for a name that no resource has. The keys of the cache begin with it.
 	notFound fault.Code
 	service  client.Service
+	version  client.Version
 	// path is the path of the list. field is the field of the response that holds the resources.
 	path, field string
+	// unfiltered is true when the list cannot be filtered by name.
+	unfiltered bool
 }
 
 // key returns the cache key for a resource of this name.
-func (k kind) key(name string) string { return k.name + " " + name }
+func (k kind) key(name string) string { return string(k.notFound) + " " + name }
 
 // listing returns the list request that looks up a name.
 func (k kind) listing(name string) client.Listing {
-	return client.Listing{Call: client.Call{Service: k.service, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
+	return client.Listing{Call: client.Call{Service: k.service, Version: k.version, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
 }
 
-// wanted describes the resource to look up, and the project and region in which it is looked up; both are empty while they are not
-// known.
+// wanted describes the resource to look up, and the project and region in which it is looked up.
 type wanted struct {
-	kind                  kind
-	name, project, region string
-	// admin is true when lists may have resources that the project cannot use.
-	admin bool
+	kind kind
+	name string
+	*client.Scope
 }
 
 // mostAlike is the maximum number of names that an error suggests.
@@ -102,8 +103,8 @@ const mostAlike = 3
 // has the names of all existing resources.
 func (w wanted) missing(there []string) *fault.Error {
 	where := ""
-	if w.region != "" {
-		where = " in region " + w.region
+	if w.Region != "" {
+		where = " in region " + w.Region
 	}
 	hint := ""
 	if alike := v1alpha1.Nearest(w.name, there, mostAlike); len(alike) > 0 {
@@ -124,7 +125,7 @@ func pick[T named](w wanted, all []T) (T, error) {
 			hits = append(hits, t)
 		}
 	}
-	hits, lowest := nearest(w.project, hits)
+	hits, lowest := nearest(w.ProjectID, hits)
 	var none T
 	switch {
 	case len(hits) == 0:
@@ -166,10 +167,13 @@ func (k kind) filter(name string) string {
 	return name
 }
 
-// byNameOrID lists the resources with that name or, if the name looks like an ID, with that ID. The response may contain other
-// resources as well; pick selects.
-func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
+// list lists the resources with that name or, if the name looks like an ID, with that ID. The response may contain other
+// resources as well, and has all of a kind that is not filtered; pick selects.
+func list[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
 	l := k.listing(name)
+	if k.unfiltered {
+		return client.List[T](ctx, s, l)
+	}
 	fields := []string{"name"}
 	if client.LooksLikeID(name) {
 		fields = []string{"id", "name"}
@@ -182,9 +186,4 @@ func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name st
 		}
 	}
 	return nil, nil
-}
-
-// unfiltered lists all resources of a kind. It is for kinds whose list cannot be filtered by name.
-func unfiltered[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
-	return client.List[T](ctx, s, k.listing(name))
 }

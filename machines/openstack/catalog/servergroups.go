@@ -12,10 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-var serverGroupKind = kind{"server group", fault.CodeServerGroupNotFound, client.Compute, "os-server-groups", "server_groups"}
-
-func (c *Catalog) serverGroup(ctx context.Context, name string) (resource, error) {
-	return find(ctx, c, serverGroupKind, name, unfiltered[resource])
+var serverGroupKind = kind{
+	name: "server group", notFound: fault.CodeServerGroupNotFound, service: client.Compute, path: "os-server-groups", field: "server_groups", unfiltered: true,
 }
 
 // sharedGroupPolicy spreads servers over as many hosts as possible.
@@ -26,7 +24,7 @@ const sharedGroupPolicy = "soft-anti-affinity"
 func (c *Catalog) sharedServerGroup(ctx context.Context) (resource, error) {
 	name := "drover-" + c.clusterID
 	return lookup(c.cache, serverGroupKind.key(spec.SharedServerGroup), func() (resource, error) {
-		all, err := unfiltered[resource](ctx, c.session, serverGroupKind, name)
+		all, err := list[resource](ctx, c.session, serverGroupKind, name)
 		if err != nil {
 			return resource{}, err
 		}
