@@ -153,9 +153,4 @@ func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time
 }
 
 // wholeSecond rounds up to seconds, the precision of the API server.
-func wholeSecond(t time.Time) time.Time {
-	if whole := t.Truncate(time.Second); !whole.Equal(t) {
-		return whole.Add(time.Second)
-	}
-	return t
-}
+func wholeSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
