@@ -54,11 +54,11 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		}
 		p.With(func(s *state.Project) {
 			if !found {
-				s.Addresses.ForgetPort(i.subject.uid, n, have.ID)
+				s.Addresses.Forget(m, have.ID)
 			}
 			have, known = s.Addresses.Ports(i.subject.uid)[n]
 			// When Nova fails to clean up, a port stays on a server that is gone, and Nova refuses every other server on it.
-			have.NamedByCreate = have.NamedByCreate || s.IsGone(have.ServerID)
+			have.NamedByCreate = have.NamedByCreate || s.IsGone(have.DeviceID)
 		})
 	}
 	switch {
@@ -74,7 +74,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 	if err != nil {
 		return err
 	}
-	var made state.PortRow
+	var made state.Port
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
@@ -83,7 +83,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		i.noteRefusal(p, m, err, i.missingQuota(p.ResourcesOf(i.subject.uid), plan))
 		return err
 	}
-	p.With(func(s *state.Project) { s.AddPort(m, &made, i.now()) })
+	p.With(func(s *state.Project) { s.AddPort(m, made, i.now()) })
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var made state.FloatingIPRow
+	var made state.FloatingIP
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
@@ -134,10 +134,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		i.noteFailure(p, m, err, i.missingQuota(p.ResourcesOf(i.subject.uid), plan))
 		return err
 	}
-	p.With(func(s *state.Project) {
-		s.Quotas.Use(i.subject.uid, state.Amounts{state.FloatingIPs: 1})
-		s.SetFloatingIP(m, made.Owned(), i.now())
-	})
+	p.With(func(s *state.Project) { s.SetFloatingIP(m, made, i.now()) })
 	return nil
 }
 
@@ -218,7 +215,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 		i.noteFailure(p, i.subject.serverTag(), err, want)
 		return nil, err
 	}
-	p.AddServer(i.machine.UID, made, i.subject.server, want)
+	p.AddServer(i.machine.UID, made, i.subject.server)
 	if s := i.facts(p).Server; s != nil {
 		s.Record.(*provider.Record).EndedVolumes = ended
 		return s, nil

@@ -29,7 +29,7 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 		return err
 	}
 	if found != nil {
-		p.With(func(s *state.Project) { err = s.FoundUnbound(i.subject.port(n), found, i.now()) })
+		p.With(func(s *state.Project) { err = s.FoundUnbound(i.subject.port(n), *found, i.now()) })
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	if err := i.findIPOf(ctx, p, n); err != nil {
 		return err
 	}
-	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.subject.uid, n, port.ID) })
+	p.With(func(s *state.Project) { s.Addresses.Forget(i.subject.port(n), port.ID) })
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 		// The port or the floating IP may be gone.
 		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.subject.uid) })
 		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
-			p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.subject.uid) })
+			p.With(func(s *state.Project) { s.Addresses.Forget(m, ip.ID) })
 		}
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
@@ -21,29 +22,29 @@ func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T,
 
 // findPort looks for a port by its exact owner tag.
 func (i *instance) findPort(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
-	rows, err := listTagged[state.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
+	rows, err := listTagged[state.Port](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r state.PortRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r state.Port) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
-	p.With(func(s *state.Project) { s.SetPort(m, rows[at].Owned(), i.now()) })
+	p.With(func(s *state.Project) { s.SetPort(m, rows[at], i.now()) })
 	return true, nil
 }
 
 // findIP looks for a floating IP by its exact owner tag.
 func (i *instance) findIP(ctx context.Context, p *inventory.Project, m state.Tag) (bool, error) {
-	rows, err := listTagged[state.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
+	rows, err := listTagged[state.FloatingIP](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r state.FloatingIPRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r state.FloatingIP) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
-	p.With(func(s *state.Project) { s.SetFloatingIP(m, rows[at].Owned(), i.now()) })
+	p.With(func(s *state.Project) { s.SetFloatingIP(m, rows[at], i.now()) })
 	return true, nil
 }
 
@@ -54,9 +55,9 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 		var found bool
 		var err error
 		switch m.Kind {
-		case state.PortKind:
+		case cloud.ResourcePort:
 			found, err = i.findPort(ctx, p, m)
-		case state.FloatingIPKind:
+		case cloud.ResourceFloatingIP:
 			found, err = i.findIP(ctx, p, m)
 		}
 		if err != nil {
@@ -72,9 +73,9 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 }
 
 // lookUpPort returns the current port from Neutron; nil when it is gone.
-func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*state.PortRow, error) {
+func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*state.Port, error) {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
-	found, err := inventory.LookUp[state.PortRow](ctx, i.do, call, "port", "ports", port.ID)
+	found, err := inventory.LookUp[state.Port](ctx, i.do, call, "port", "ports", port.ID)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -82,9 +83,9 @@ func (i *instance) lookUpPort(ctx context.Context, n int, port state.Port) (*sta
 }
 
 // namedIP returns the floating IP that the Machine's annotation names, from Neutron; nil when it does not exist.
-func (i *instance) namedIP(ctx context.Context) (*state.FloatingIPRow, error) {
+func (i *instance) namedIP(ctx context.Context) (*state.FloatingIP, error) {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
-	found, err := inventory.LookUp[state.FloatingIPRow](ctx, i.do, call, "floatingip", "floatingips", i.machine.FloatingIPID)
+	found, err := inventory.LookUp[state.FloatingIP](ctx, i.do, call, "floatingip", "floatingips", i.machine.FloatingIPID)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}

@@ -224,7 +224,7 @@ func (i *instance) Warnings() []string {
 	}
 	all := slices.Clone(i.warnings)
 	for _, port := range p.ResourcesOf(i.subject.uid).Ports {
-		if port.Open {
+		if port.Open() {
 			all = append(all, fmt.Sprintf("securityGroups: have no effect in network %s, because port security is off there", port.NetworkID))
 		}
 	}

@@ -119,7 +119,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 		if err := i.deleteIP(ctx, *ip); err != nil {
 			return nil, err
 		}
-		p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.subject.uid) })
+		p.With(func(s *state.Project) { s.Addresses.Forget(i.subject.floatingIP(), ip.ID) })
 	}
 	if i.machine.FloatingIPID == "" {
 		return nil, nil
@@ -138,7 +138,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	if !own {
 		return []string{fmt.Sprintf("floating IP %s (%s) exists and was not deleted: the annotation %s names it, but nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
 	}
-	return nil, i.deleteIP(ctx, state.FloatingIP{ID: ip.ID, Address: ip.Address})
+	return nil, i.deleteIP(ctx, *ip)
 }
 
 func (i *instance) deleteIP(ctx context.Context, ip state.FloatingIP) error {
@@ -153,7 +153,7 @@ func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, 
 	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
-	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.subject.uid, n, port.ID) })
+	p.With(func(s *state.Project) { s.Addresses.Forget(i.subject.port(n), port.ID) })
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
@@ -26,15 +27,15 @@ type subject struct {
 }
 
 func (s subject) port(n int) state.Tag {
-	return state.Tag{Kind: state.PortKind, Cluster: s.cluster, Machine: s.uid, N: n}
+	return state.Tag{Kind: cloud.ResourcePort, Cluster: s.cluster, Machine: s.uid, N: n}
 }
 
 func (s subject) floatingIP() state.Tag {
-	return state.Tag{Kind: state.FloatingIPKind, Cluster: s.cluster, Machine: s.uid}
+	return state.Tag{Kind: cloud.ResourceFloatingIP, Cluster: s.cluster, Machine: s.uid}
 }
 
 func (s subject) serverTag() state.Tag {
-	return state.Tag{Kind: state.ServerKind, Cluster: s.cluster, Machine: s.uid}
+	return state.Tag{Kind: cloud.ResourceServer, Cluster: s.cluster, Machine: s.uid}
 }
 
 // portRequest returns the request for the n-th port.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // The metadata keys of a server's owner tag.
@@ -18,20 +20,10 @@ const (
 	MetadataClusterID = "drover-cluster-id"
 )
 
-// Kind is the type of a resource that has an owner tag.
-type Kind string
-
-// The kinds of resources.
-const (
-	PortKind       Kind = "port"
-	FloatingIPKind Kind = "floating IP"
-	ServerKind     Kind = "server"
-)
-
 // Tag is an owner tag: it names the Machine that owns a resource. It is the description of a port or floating IP, and part of the
 // metadata of a server.
 type Tag struct {
-	Kind    Kind
+	Kind    cloud.ResourceKind
 	Cluster string
 	Machine types.UID
 	// N numbers the resources of that kind of one Machine, from 0.
@@ -46,7 +38,7 @@ func (tag Tag) String() string {
 }
 
 // parseTag parses the description of a resource. It returns false when drover did not write it.
-func parseTag(kind Kind, description string) (Tag, bool) {
+func parseTag(kind cloud.ResourceKind, description string) (Tag, bool) {
 	parts := strings.Split(description, " ")
 	if len(parts) != 4 || parts[0] != tagPrefix {
 		return Tag{}, false
@@ -114,15 +106,6 @@ const (
 	Undecided Verdict = "Unknown"
 )
 
-// ServerTags are the fields of a server that show its owner.
-type ServerTags struct {
-	ID, Name string
-	// Machine is the UID in the server's metadata machine-uid. Cluster is the ID in its metadata drover-cluster-id. Either may be
-	// empty.
-	Machine types.UID
-	Cluster string
-}
-
 // Existence states whether the Machine in a server's tags exists.
 type Existence int
 
@@ -138,7 +121,7 @@ const (
 // MachineOf returns the UID of the Machine in a server's tags. It is empty when there is none, or when the tags have another
 // cluster's ID. A server with another cluster's ID never belongs to this cluster, even when a Machine of this cluster has the same
 // UID, as in a cluster that was restored from the other cluster's backup.
-func (c Cluster) MachineOf(t ServerTags) types.UID {
+func (c Cluster) MachineOf(t Metadata) types.UID {
 	if t.Cluster != "" && t.Cluster != string(c) {
 		return ""
 	}
@@ -147,53 +130,44 @@ func (c Cluster) MachineOf(t ServerTags) types.UID {
 
 // JudgeServer decides whether a server belongs to a Machine. owner states whether the Machine in the server's tag exists. The
 // reason is for users; it is empty when the server is the Machine's or adoptable.
-func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict, string) {
-	switch {
+func (c Cluster) JudgeServer(m *Machine, r *ServerRow, owner Existence) (Verdict, string) {
+	switch t := r.Metadata; {
 	case t.Cluster != "" && t.Cluster != string(c):
-		return Foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.ID, MetadataClusterID, t.Cluster)
+		return Foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", r.ID, MetadataClusterID, t.Cluster)
 	case t.Machine != "" && t.Machine == m.UID:
 		return Mine, ""
 	case t.Machine == "":
-		return Foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.ID, MetadataMachineUID)
-	case m.Adopts != t.ID:
-		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", t.ID, t.Machine, MetadataMachineUID)
-	case t.Name != m.ServerName:
-		return Foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.ID, t.Name, m.ServerName)
+		return Foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", r.ID, MetadataMachineUID)
+	case m.Adopts != r.ID:
+		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", r.ID, t.Machine, MetadataMachineUID)
+	case r.Name != m.ServerName:
+		return Foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", r.ID, r.Name, m.ServerName)
 	case owner == Exists:
-		return Foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", t.ID, t.Machine, MetadataMachineUID)
+		return Foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", r.ID, t.Machine, MetadataMachineUID)
 	case owner == ExistenceUnknown:
-		return Undecided, fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", t.ID, t.Machine)
+		return Undecided, fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", r.ID, t.Machine)
 	}
 	return Adoptable, ""
 }
 
-// ownsAddress reports whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
-// floating IP is known to have been on the Machine's own server. For a floating IP of machine-controller, which has no owner tag,
-// onOwn alone decides.
-func (c Cluster) ownsAddress(m *Machine, k Kind, description string, onOwn bool) bool {
-	tag, tagged := parseTag(k, description)
-	if !tagged {
-		return onOwn
-	}
-	return tag.Cluster == string(c) && tag.Machine == m.UID
-}
-
 // Read returns the owner tag in a description, and reports whether there is one of this cluster.
-func (c Cluster) Read(k Kind, description string) (Tag, bool) {
+func (c Cluster) Read(k cloud.ResourceKind, description string) (Tag, bool) {
 	tag, ok := parseTag(k, description)
 	return tag, ok && tag.Cluster == string(c)
 }
 
 // Tag returns the owner tag of the n-th resource of that kind of a Machine, counted from 0.
-func (c Cluster) Tag(k Kind, machine types.UID, n int) Tag { return Tag{k, string(c), machine, n} }
+func (c Cluster) Tag(k cloud.ResourceKind, machine types.UID, n int) Tag {
+	return Tag{k, string(c), machine, n}
+}
 
-// Metadata returns the metadata with the owner tag of a Machine's server.
-func (c Cluster) Metadata(machine types.UID) map[string]string {
-	return map[string]string{MetadataMachineUID: string(machine), MetadataClusterID: string(c)}
+// metadata returns the metadata with the owner tag of a Machine's server.
+func (c Cluster) metadata(machine types.UID) Metadata {
+	return Metadata{Machine: machine, Cluster: string(c)}
 }
 
 // Has reports whether a server's tags name this cluster.
-func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
+func (c Cluster) Has(t Metadata) bool { return t.Cluster == string(c) }
 
 // doubtAbsence returns why it proves nothing that one project (here) lacks the Machine's server, or showed it as deleted; empty when the
 // server is gone. seen is true when a list of this project has shown the server with the Machine's own tags.

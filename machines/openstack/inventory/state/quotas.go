@@ -55,7 +55,7 @@ const (
 // Quotas blocks creates in a project whose quota is exhausted, and reserves free quota for Machines.
 type Quotas struct {
 	watches map[client.Service]*watch
-	// reserved is the quota that is reserved for Machines and that they have not used yet.
+	// reserved is the quota that is reserved for Machines without a server, at the last attempt of each to create what it lacks.
 	reserved map[types.UID]reservation
 	// raised is when the limits last showed free quota again, after a quota was exhausted; zero when this has not happened.
 	raised time.Time
@@ -138,23 +138,6 @@ func (w *watch) turnAway(which []int, want Amounts) {
 		}
 	}
 	w.blocked = true
-}
-
-// Use records that a part of a Machine's reservation is now used.
-func (b *Quotas) Use(machine types.UID, part Amounts) {
-	p, ok := b.reserved[machine]
-	if !ok {
-		return
-	}
-	left := false
-	for n := range p.Amounts {
-		p.Amounts[n] = max(0, p.Amounts[n]-part[n])
-		left = left || p.Amounts[n] > 0
-	}
-	b.reserved[machine] = p
-	if !left {
-		delete(b.reserved, machine)
-	}
 }
 
 // mostDoubts is how many refused creates drover ignores while the limits still show free quota: the cause may be special to one
@@ -249,11 +232,11 @@ func (b *Quotas) Due(now time.Time) []client.Service {
 // nextLook returns the time until the limits of a service must be read next, but at most period.
 func (b *Quotas) nextLook(now time.Time, period time.Duration) time.Duration {
 	for _, w := range b.watches {
-		if left := w.due.Sub(now); left > 0 {
-			period = min(period, left)
-		} else {
-			period = min(period, FastPeriod)
+		left := w.due.Sub(now)
+		if left <= 0 {
+			left = FastPeriod
 		}
+		period = min(period, left)
 	}
 	return period
 }
