@@ -128,21 +128,17 @@ func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 
 // pickOnly returns the only network that is not external and has a visible subnet. Otherwise it returns an error.
 func pickOnly(all []network, subnets []subnet) (network, error) {
-	var candidates []network
-	var names []string
-	for _, n := range all {
-		usable := slices.ContainsFunc(subnets, func(s subnet) bool { return s.NetworkID == n.ID })
-		if usable && !n.External {
-			candidates, names = append(candidates, n), append(names, fmt.Sprintf("%s (%s)", n.Name, n.ID))
-		}
-	}
-	switch len(candidates) {
+	all = slices.DeleteFunc(all, func(n network) bool {
+		return n.External || !slices.ContainsFunc(subnets, func(s subnet) bool { return s.NetworkID == n.ID })
+	})
+	switch len(all) {
 	case 0:
 		return network{}, fault.New(fault.Invalid, fault.CodeNetworkNotFound,
 			"is empty, and the project has no network of its own with a subnet; set a network or a subnet")
 	case 1:
-		return candidates[0], nil
+		return all[0], nil
 	}
+	names := texts(all, func(r resource) string { return fmt.Sprintf("%s (%s)", r.Name, r.ID) })
 	return network{}, fault.New(fault.Invalid, fault.CodeAmbiguousName,
-		"is empty, and the project has %d networks; set one of: %s", len(candidates), strings.Join(names, ", "))
+		"is empty, and the project has %d networks; set one of: %s", len(all), strings.Join(names, ", "))
 }

@@ -52,21 +52,6 @@ const (
 	foreign
 )
 
-// nearest returns the resources with the lowest rank, and that rank.
-func nearest[T named](project string, all []T) ([]T, rank) {
-	lowest := foreign
-	for _, t := range all {
-		lowest = min(lowest, t.rank(project))
-	}
-	var best []T
-	for _, t := range all {
-		if t.rank(project) == lowest {
-			best = append(best, t)
-		}
-	}
-	return best, lowest
-}
-
 // kind is a kind of resource that a spec can name.
 type kind struct {
 	// name is the name of the kind in messages.
@@ -113,49 +98,47 @@ func (w wanted) missing(there []string) *fault.Error {
 	return fault.New(fault.Invalid, w.kind.notFound, "%s %q: this project can see none with that name or ID%s%s", w.kind.name, w.name, where, hint)
 }
 
-// pick returns the resource with the wanted ID, or else the one with the wanted name. Of several resources with that name, the
-// project's own one counts before those that other projects share with it.
-func pick[T named](w wanted, all []T) (T, error) {
+// pick returns the resource with the wanted ID, or else the one with the wanted name. Of several resources with that name, only those with
+// the lowest rank count.
+func pick[T named](w wanted, all []T) (none T, err error) {
 	var hits []T
+	lowest := foreign
 	for _, t := range all {
-		if t.named().ID == w.name {
+		switch r := t.rank(w.ProjectID); {
+		case t.named().ID == w.name:
 			return t, nil
-		}
-		if t.named().Name == w.name {
+		case t.named().Name != w.name || r > lowest:
+		case r < lowest:
+			hits, lowest = []T{t}, r
+		default:
 			hits = append(hits, t)
 		}
 	}
-	hits, lowest := nearest(w.ProjectID, hits)
-	var none T
+	ids := strings.Join(texts(hits, func(r resource) string { return r.ID }), ", ")
 	switch {
 	case len(hits) == 0:
 		return none, w.missing(namesOf(all))
 	case lowest == foreign:
 		return none, fault.New(fault.Invalid, w.kind.notFound, "%s %q is in another project, which does not share it with this one; use its ID if it is meant: %s",
-			w.kind.name, w.name, idsOf(hits))
+			w.kind.name, w.name, ids)
 	case len(hits) == 1:
 		return hits[0], nil
 	}
 	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d resources; use one of their IDs: %s",
-		w.kind.name, w.name, len(hits), idsOf(hits))
-}
-
-// idsOf returns the IDs of resources, for messages.
-func idsOf[T named](all []T) string {
-	ids := make([]string, len(all))
-	for i, t := range all {
-		ids[i] = t.named().ID
-	}
-	return strings.Join(ids, ", ")
+		w.kind.name, w.name, len(hits), ids)
 }
 
 // namesOf returns the names of resources, which need not be unique.
 func namesOf[T named](all []T) []string {
-	names := make([]string, len(all))
+	return texts(all, func(r resource) string { return r.Name })
+}
+
+func texts[T named](all []T, of func(resource) string) []string {
+	out := make([]string, len(all))
 	for i, t := range all {
-		names[i] = t.named().Name
+		out[i] = of(t.named())
 	}
-	return names
+	return out
 }
 
 // filter returns the value of a filter that matches this name only. Glance takes what is before a colon for an operator, such as in:, and

@@ -74,6 +74,9 @@ func oldest(all []securityGroup) securityGroup {
 	})
 }
 
+// makeDefaultGroup creates the default group. Another program may create one at the same time: makeDefaultGroup returns the oldest one,
+// which all programs use. If that is not the new one, it deletes the new one, because nothing uses it yet. A failed deletion is only
+// logged.
 func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	var body struct {
 		Group securityGroup `json:"security_group"`
@@ -85,13 +88,7 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	if err != nil {
 		return securityGroup{}, err
 	}
-	return c.settleDefaultGroup(ctx, body.Group)
-}
-
-// settleDefaultGroup handles the case that another program has created a default group at the same time as drover. made is the
-// group that drover has just created. settleDefaultGroup returns the oldest default group, which all programs use. If made is not
-// the oldest one, it deletes made, because nothing uses made yet. A failed deletion is only logged.
-func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
+	made := body.Group
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {
 		return made, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -36,19 +37,18 @@ func (c *Catalog) sharedServerGroup(ctx context.Context) (resource, error) {
 	})
 }
 
-func (c *Catalog) makeServerGroup(ctx context.Context, name string) (resource, error) {
-	var body struct {
-		Group resource `json:"server_group"`
-	}
+func (c *Catalog) makeServerGroup(ctx context.Context, name string) (made resource, err error) {
 	making := client.Call{Service: client.Compute, Doing: "creating server group " + name, Version: client.VersionServerGroups}
-	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		group := map[string]any{"name": name, "policy": sharedGroupPolicy}
+	err = c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		group := servergroups.CreateOpts{Name: name, Policy: sharedGroupPolicy}
 		if !client.VersionServerGroups.WithoutLoss(api.Microversion) {
-			group = map[string]any{"name": name, "policies": []string{sharedGroupPolicy}}
+			group = servergroups.CreateOpts{Name: name, Policies: []string{sharedGroupPolicy}}
 		}
-		_, err := api.Post(ctx, api.ServiceURL("os-server-groups"), map[string]any{"server_group": group}, &body,
-			&gophercloud.RequestOpts{OkCodes: []int{200}})
+		g, err := servergroups.Create(ctx, api, group).Extract()
+		if err == nil {
+			made.ID = g.ID
+		}
 		return err
 	})
-	return body.Group, err
+	return made, err
 }
