@@ -28,12 +28,12 @@ func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
 		return nil
 	}
 	was := of.Metadata.Machine
-	answer, reason := p.o.Cluster.JudgeServer(m, &of, p.existence(ctx, was))
+	reason, undecided := p.o.Cluster.WhyForeign(m, &of, p.existence(ctx, was))
 	m.Refusal = reason
-	switch answer {
-	case state.Undecided:
+	switch {
+	case undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
-	case state.Adoptable:
+	case reason == "":
 		var recorded bool
 		p.With(func(k *state.Project) { recorded = k.Servers.Adopt(of.ID, was, m.UID) })
 		if recorded {

@@ -166,18 +166,6 @@ func (s *Addresses) setNamedByCreate(machine types.UID) {
 	s.change(machine, func(p *Port) { p.NamedByCreate = true })
 }
 
-// bind records the bindings of the Machine's ports; servers maps each port ID to the server of the port. It returns the IDs of
-// the ports that are not bound to serverID, in the order of their numbers.
-func (s *Addresses) bind(machine types.UID, servers map[string]string, serverID string) (others []string) {
-	s.change(machine, func(p *Port) { p.DeviceID = servers[p.ID] })
-	for _, n := range slices.Sorted(maps.Keys(s.ports[machine])) {
-		if port := s.ports[machine][n]; port.DeviceID != serverID {
-			others = append(others, port.ID)
-		}
-	}
-	return others
-}
-
 func (s *Addresses) change(machine types.UID, to func(*Port)) {
 	for n, port := range s.ports[machine] {
 		to(&port)

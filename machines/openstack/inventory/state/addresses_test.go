@@ -124,18 +124,6 @@ func TestAddressesOfSubportsAreThoseOfTheServerOfTheirTrunk(t *testing.T) {
 	}
 }
 
-func TestThePortsOfAMachineThatAreNoLongerBoundToItsServerAreFound(t *testing.T) {
-	s := newAddresses()
-	s.setPort(port("u1", 1), Port{ID: "b", DeviceID: "s1"}, noon)
-	s.setPort(port("u1", 0), Port{ID: "a", DeviceID: "s1"}, noon)
-	if got := s.bind("u1", map[string]string{"a": "s1"}, "s1"); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("got %v, want the port that no server has", got)
-	}
-	if got := s.Ports("u1"); got[0].DeviceID != "s1" || got[1].DeviceID != "" {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestForgetForgetsOnlyThePortWithTheGivenID(t *testing.T) {
 	s := newAddresses()
 	s.setPort(port("u1", 0), Port{ID: "a"}, noon)

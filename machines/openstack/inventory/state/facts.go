@@ -89,7 +89,7 @@ func (p *Project) ownedByOther(m *Machine) string {
 		if m.Refusal != "" && id == m.Adopts {
 			return m.Refusal
 		}
-		_, reason := p.cluster.JudgeServer(m, &k.ServerRow, ExistenceUnknown)
+		reason, _ := p.cluster.WhyForeign(m, &k.ServerRow, ExistenceUnknown)
 		return reason
 	}
 	return ""

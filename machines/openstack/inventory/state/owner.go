@@ -91,21 +91,6 @@ type Machines interface {
 // Cluster is the cluster ID, as it is written in owner tags. Only its methods decide who owns a resource.
 type Cluster string
 
-// Verdict is the result of the decision whether a resource belongs to a Machine.
-type Verdict string
-
-const (
-	// Mine means that the resource belongs to the Machine.
-	Mine Verdict = "Mine"
-	// Adoptable means that the owner in the resource's tag does not exist any more, and an operator allows this Machine to take
-	// the resource over.
-	Adoptable Verdict = "Adoptable"
-	// Foreign means that the resource has another owner. drover does not write, use or delete it.
-	Foreign Verdict = "Foreign"
-	// Undecided means that the owner is not known yet. drover treats the resource as foreign, and decides again later.
-	Undecided Verdict = "Unknown"
-)
-
 // Existence states whether the Machine in a server's tags exists.
 type Existence int
 
@@ -128,26 +113,28 @@ func (c Cluster) MachineOf(t Metadata) types.UID {
 	return t.Machine
 }
 
-// JudgeServer decides whether a server belongs to a Machine. owner states whether the Machine in the server's tag exists. The
-// reason is for users; it is empty when the server is the Machine's or adoptable.
-func (c Cluster) JudgeServer(m *Machine, r *ServerRow, owner Existence) (Verdict, string) {
+// WhyForeign returns, for users, why a server does not belong to a Machine; empty when it is the Machine's, or when the Machine in the
+// server's tag does not exist any more and an operator allows this Machine to take the server over. owner states whether the Machine in the
+// server's tag exists. drover does not write, use or delete the server of another owner. undecided is true when the owner is not known
+// yet: drover treats the server as another owner's, and decides again later.
+func (c Cluster) WhyForeign(m *Machine, r *ServerRow, owner Existence) (reason string, undecided bool) {
 	switch t := r.Metadata; {
 	case t.Cluster != "" && t.Cluster != string(c):
-		return Foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", r.ID, MetadataClusterID, t.Cluster)
+		return fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", r.ID, MetadataClusterID, t.Cluster), false
 	case t.Machine != "" && t.Machine == m.UID:
-		return Mine, ""
+		return "", false
 	case t.Machine == "":
-		return Foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", r.ID, MetadataMachineUID)
+		return fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", r.ID, MetadataMachineUID), false
 	case m.Adopts != r.ID:
-		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", r.ID, t.Machine, MetadataMachineUID)
+		return fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", r.ID, t.Machine, MetadataMachineUID), false
 	case r.Name != m.ServerName:
-		return Foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", r.ID, r.Name, m.ServerName)
+		return fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", r.ID, r.Name, m.ServerName), false
 	case owner == Exists:
-		return Foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", r.ID, t.Machine, MetadataMachineUID)
+		return fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", r.ID, t.Machine, MetadataMachineUID), false
 	case owner == ExistenceUnknown:
-		return Undecided, fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", r.ID, t.Machine)
+		return fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", r.ID, t.Machine), true
 	}
-	return Adoptable, ""
+	return "", false
 }
 
 // Read returns the owner tag in a description, and reports whether there is one of this cluster.

@@ -84,7 +84,8 @@ func (p *Project) readFaults(ids []string, now time.Time) {
 			continue
 		}
 		if e := client.ServerFault(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
-			p.Quotas.failed(k.machine(), e, now)
+			// Nova finds out only after the create request that the quota for volumes is exceeded. It does not say by how much.
+			p.Quotas.refused(k.machine(), e, Amounts{1, 1, 1, 1, 1, 1, 1}, now)
 		}
 		if p.noteFault != nil {
 			p.noteFault(id, k.Fault.Code, k.Fault.Message)

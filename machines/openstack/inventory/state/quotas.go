@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -35,13 +36,9 @@ var counted = map[client.Service][]int{
 // serviceOf returns the service whose quota is exhausted. It may not be the service that returned the error, because Nova passes on
 // errors of Neutron and Cinder.
 func serviceOf(code fault.Code) client.Service {
-	switch code {
-	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:
-		return client.Network
-	case fault.CodeVolumeQuotaExceeded:
-		return client.Volume
-	}
-	return client.Compute
+	return cmp.Or(map[fault.Code]client.Service{
+		fault.CodePortQuotaExceeded: client.Network, fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
+	}[code], client.Compute)
 }
 
 const (
@@ -144,23 +141,13 @@ func (w *watch) turnAway(which []int, want Amounts) {
 // Machine. After more such creates, the limits that were read count as outdated.
 const mostDoubts = 3
 
-// failed records that a Machine's server went to ERROR because a quota was exceeded. For example, Nova finds out only after the
-// create request that the quota for volumes is exceeded.
-func (b *Quotas) failed(machine types.UID, err *fault.Error, now time.Time) {
-	want := Amounts{}
-	for _, n := range counted[serviceOf(err.Code)] {
-		want[n] = 1
-	}
-	b.refused(machine, err, want, now)
-}
-
 // refused records a Quota error of a create that needed the quota want. From now on there is no free quota until the limits
 // show some.
 func (b *Quotas) refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
 	s := serviceOf(err.Code)
 	w, ok := b.watches[s]
 	if !ok {
-		w = &watch{since: now, due: now}
+		w = &watch{due: now}
 		b.watches[s] = w
 	}
 	if w.since.IsZero() {

@@ -34,12 +34,8 @@ func (c *Servers) isOurs(k *server) bool {
 	return uid != "" && (c.cluster.Has(k.Metadata) || c.isRegistered(uid))
 }
 
-const (
-	// tombstoneAge is the minimum time for which drover remembers that a server is gone.
-	tombstoneAge = time.Hour
-	// missingAge is how long drover remembers a server that is missing from complete lists and that no Machine needs.
-	missingAge = 30 * time.Minute
-)
+// tombstoneAge is the minimum time for which drover remembers a server that is gone, or missing from complete lists.
+const tombstoneAge = time.Hour
 
 // apply merges a list into the cache, and returns the IDs of the servers that changed, sorted. A server that a full list lacks
 // becomes missing, but not gone. A server that drover learned of after the list began does not become missing.
@@ -66,15 +62,12 @@ func (c *Servers) apply(a Answers) (changed []string) {
 	return changed
 }
 
-// isOver reports whether a server that is gone or missing may be removed from the cache.
+// isOver reports whether a server that is gone, or missing and not needed by any Machine, may be removed from the cache.
 func (c *Servers) isOver(k *server, now time.Time) bool {
-	switch {
-	case k.fate == present, k.machine() != "" && c.machines.Naming(k.ID) == k.machine():
+	if k.fate == present || now.Sub(k.fateAt) <= tombstoneAge || k.fate == missing && c.isRegistered(k.machine()) {
 		return false
-	case k.fate == missing:
-		return now.Sub(k.fateAt) > missingAge && !c.isRegistered(k.machine())
 	}
-	return now.Sub(k.fateAt) > tombstoneAge
+	return k.machine() == "" || c.machines.Naming(k.ID) != k.machine()
 }
 
 // revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after the 404 shows

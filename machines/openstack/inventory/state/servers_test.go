@@ -186,13 +186,13 @@ func TestServersThatAreMissingFromTheLists(t *testing.T) {
 	}
 	list(0, all...)
 	list(time.Minute)
-	t.Run("stay in the cache for half an hour", func(t *testing.T) {
-		if list(missingAge); len(c.byID) != many {
+	t.Run("stay in the cache for an hour", func(t *testing.T) {
+		if list(tombstoneAge); len(c.byID) != many {
 			t.Errorf("%d servers are known, want all", len(c.byID))
 		}
 	})
-	t.Run("are removed from the cache after half an hour when their Machine does not exist (F-12)", func(t *testing.T) {
-		list(missingAge + 2*time.Minute)
+	t.Run("are removed from the cache after an hour when their Machine does not exist (F-12)", func(t *testing.T) {
+		list(tombstoneAge + 2*time.Minute)
 		if len(c.byID) != 1 || len(c.byMachine) != 1 || c.byID["0"] == nil {
 			t.Errorf("%d servers of %d Machines are known, want that of the living Machine", len(c.byID), len(c.byMachine))
 		}

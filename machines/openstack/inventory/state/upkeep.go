@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,17 +53,17 @@ func (p *Project) Detach(due []Unjoined, rows []Port, now time.Time) (machines [
 		bound[rows[i].ID] = rows[i].DeviceID
 	}
 	for _, d := range due {
-		k, all := p.Servers.byID[d.Server], p.Addresses.portIDs(d.Machine)
-		if k == nil || len(all) == 0 {
+		k, ports := p.Servers.byID[d.Server], p.Addresses.ports[d.Machine]
+		if k == nil || len(ports) == 0 {
 			continue
 		}
 		k.portsLooked = now
-		lost := p.Addresses.bind(d.Machine, bound, d.Server)
-		if len(lost) < len(all) {
+		p.Addresses.change(d.Machine, func(port *Port) { port.DeviceID = bound[port.ID] })
+		if slices.ContainsFunc(slices.Collect(maps.Values(ports)), func(port Port) bool { return port.DeviceID == d.Server }) {
 			continue
 		}
 		k.detached = fmt.Sprintf("server %s is ACTIVE without a network: port %s is no longer bound to it, as happens when two servers are created on one port; drover replaces the server",
-			d.Server, strings.Join(lost, ", "))
+			d.Server, strings.Join(p.Addresses.portIDs(d.Machine), ", "))
 		p.Addresses.setNamedByCreate(d.Machine)
 		machines = append(machines, d.Machine)
 	}
