@@ -258,21 +258,10 @@ const (
 	DetachedAfter = 2 * time.Minute
 )
 
-// duplicates returns the servers of the Machine that must be deleted now, in addition to the server that the Machine names. A
-// server is a duplicate when it exists, has both tags, and has been known for DuplicateAge. It is left out while the back-off
-// after the last request to delete it lasts. There are no duplicates unless the server that the Machine names belongs to the
-// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
-func (c *Servers) duplicates(machine types.UID, serverID string, now time.Time) (named *server, duplicates []*server) {
-	named = c.byID[serverID]
-	if named == nil || !named.belongsTo(machine) || named.fate != present || named.Status != statusActive {
-		return nil, nil
-	}
-	for _, k := range c.byMachine[machine] {
-		if k != named && k.fate == present && k.tagged == machine && c.cluster.Has(k.Metadata) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now) {
-			duplicates = append(duplicates, k)
-		}
-	}
-	return named, duplicates
+// isDuplicate reports whether a server must be deleted now, in addition to another server of its Machine: it exists, has both tags, has been
+// known for DuplicateAge, and the back-off after the last request to delete it is over.
+func (c *Servers) isDuplicate(k *server, now time.Time) bool {
+	return k.fate == present && k.tagged == k.machine() && c.cluster.Has(k.Metadata) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now)
 }
 
 // hasPortsBeside reports whether the server still had its Machine's ports when they were looked up after another server of the

@@ -71,19 +71,20 @@ func (p *Project) Detach(due []Unjoined, rows []Port, now time.Time) (machines [
 }
 
 // Duplicates returns the servers that must be deleted now because a create with an unknown outcome succeeded late, when its Machine
-// already had another server. It does not return the server that the Machine names.
+// already had another server. It does not return the server that the Machine names. There are no duplicates unless that one belongs to the
+// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
 func (p *Project) Duplicates(now time.Time) (ids []string) {
-	for uid := range p.Servers.byMachine {
-		if len(p.Servers.byMachine[uid]) < 2 {
+	for uid, all := range p.Servers.byMachine {
+		if len(all) < 2 {
 			continue
 		}
 		m, known := p.machines.Get(uid)
-		if !known || m.Leaving {
+		named := all[m.ServerID]
+		if !known || m.Leaving || named == nil || !named.belongsTo(uid) || named.fate != present || named.Status != statusActive {
 			continue
 		}
-		named, duplicates := p.Servers.duplicates(uid, m.ServerID, now)
-		for _, k := range duplicates {
-			if m.Joined || len(p.Addresses.portIDs(uid)) == 0 || named.hasPortsBeside(k) {
+		for _, k := range all {
+			if k != named && p.Servers.isDuplicate(k, now) && (m.Joined || len(p.Addresses.ports[uid]) == 0 || named.hasPortsBeside(k)) {
 				ids = append(ids, k.ID)
 			}
 		}
