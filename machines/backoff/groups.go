@@ -90,10 +90,7 @@ func (s *Groups) TakeTurn(holder metav1.Object, a Attempt, quotaRaised, now time
 	defer s.mu.Unlock()
 	g := s.groupOf(holder)
 	g.backoffs = bounded(g.backoffs, now)
-	p := Permission{JoinsFail: joinsFail(g.joins)}
-	if e := activeFor(g.backoffs, a, quotaRaised); e != nil {
-		p.Backoff = new(*e)
-	}
+	p := Permission{JoinsFail: joinsFail(g.joins), Backoff: activeFor(g.backoffs, a, quotaRaised)}
 	probed := g.probe != "" && g.probe != a.UID && g.probeEnds.After(now)
 	switch {
 	case p.Backoff != nil && p.Backoff.Until.After(now):
@@ -121,10 +118,7 @@ func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now t
 	g.backoffs = withFailure(g.backoffs, a, err, now)
 	g.endProbe(a.UID)
 	s.wakeAll(g)
-	if e := activeFor(g.backoffs, a, time.Time{}); e != nil {
-		return new(*e)
-	}
-	return nil
+	return activeFor(g.backoffs, a, time.Time{})
 }
 
 // Ordered records that the cloud has accepted the create request for a server.
