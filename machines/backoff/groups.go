@@ -82,9 +82,10 @@ type Permission struct {
 	RetryAt time.Time
 }
 
-// TakeTurn reports whether a Machine may create a server, and makes it the group's probe where one is needed. It allows every Machine when no back-off applies to the requested server,
-// unless the group's servers keep failing to join. After the wait of a back-off, or while servers keep failing to join, it allows
-// one Machine of the group at a time. quotaRaised is when the quota was last raised; zero means that it was not raised.
+// TakeTurn reports whether a Machine may create a server, and makes it the group's probe where one is needed. It allows every Machine when
+// no back-off applies to the requested server, unless the group's servers keep failing to join. After the wait of a back-off, or while
+// servers keep failing to join, it allows one Machine of the group at a time. quotaRaised is when the quota was last raised; zero means that
+// it was not raised.
 func (s *Groups) TakeTurn(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()

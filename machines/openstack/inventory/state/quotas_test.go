@@ -117,17 +117,6 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 	})
 }
 
-func TestErrorCodeOfACallRefusedForLackOfQuotaShowsWhichServiceHasTheQuota(t *testing.T) {
-	for code, want := range map[fault.Code]client.Service{
-		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
-		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
-	} {
-		if got := serviceOf(code); got != want {
-			t.Errorf("%s: got %s, want %s", code, got, want)
-		}
-	}
-}
-
 func TestReservationsOfQuotaForMachines(t *testing.T) {
 	t.Run("expire even after drover has stopped watching the quota (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
