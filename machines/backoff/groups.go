@@ -17,10 +17,6 @@ import (
 // ProbeTimeout is how long one Machine may be the half-open probe before another Machine may become it.
 const ProbeTimeout = 5 * time.Minute
 
-// keepUnused is how long a group stays in memory after its last use. By then its waits have ended, and all other data is in the
-// status of its MachineDeployment, MachineSet or Machine.
-const keepUnused = 40 * time.Minute
-
 // Groups holds, for each group, the capacity back-offs and the join outcomes that the group's status shows, and the Machine
 // that is the group's half-open probe. A group is identified by its holder: a *v1alpha1.MachineDeployment, a
 // *v1alpha1.MachineSet, or a *v1alpha1.Machine without an owner. Groups reads the holder's status at the first use of a group;
@@ -30,14 +26,13 @@ type Groups struct {
 	mu     sync.Mutex
 	groups map[types.UID]*group
 	wake   func(types.NamespacedName)
-	// now is the time that the last caller passed to the store.
-	now time.Time
 }
 
 type group struct {
 	backoffs []v1alpha1.GroupBackoff
 	joins    []v1alpha1.JoinOutcome
-	lastUsed time.Time
+	// used is true when the group was used since the last Sweep.
+	used bool
 	// stored is the holder's status as this process last read or wrote it. The informer cache may show an older status.
 	stored Status
 	// probe is the Machine that tries to create a server for the whole group. It stays the probe until probeEnds.
@@ -87,18 +82,16 @@ type Permission struct {
 	RetryAt time.Time
 }
 
-// TakeTurn reports whether a Machine may create a server, and makes it the group's probe where one is needed. It allows every Machine when no back-off applies to the requested server,
-// unless the group's servers keep failing to join. After the wait of a back-off, or while servers keep failing to join, it allows
-// one Machine of the group at a time. quotaRaised is when the quota was last raised; zero means that it was not raised.
+// TakeTurn reports whether a Machine may create a server, and makes it the group's probe where one is needed. It allows every Machine when
+// no back-off applies to the requested server, unless the group's servers keep failing to join. After the wait of a back-off, or while
+// servers keep failing to join, it allows one Machine of the group at a time. quotaRaised is when the quota was last raised; zero means that
+// it was not raised.
 func (s *Groups) TakeTurn(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.groupAt(now, holder)
+	g := s.groupOf(holder)
 	g.backoffs = bounded(g.backoffs, now)
-	p := Permission{JoinsFail: joinsFail(g.joins)}
-	if e := activeFor(g.backoffs, a, quotaRaised); e != nil {
-		p.Backoff = new(*e)
-	}
+	p := Permission{JoinsFail: joinsFail(g.joins), Backoff: activeFor(g.backoffs, a, quotaRaised)}
 	probed := g.probe != "" && g.probe != a.UID && g.probeEnds.After(now)
 	switch {
 	case p.Backoff != nil && p.Backoff.Until.After(now):
@@ -122,21 +115,18 @@ func (s *Groups) TakeTurn(holder metav1.Object, a Attempt, quotaRaised, now time
 func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.groupAt(now, holder)
+	g := s.groupOf(holder)
 	g.backoffs = withFailure(g.backoffs, a, err, now)
 	g.endProbe(a.UID)
 	s.wakeAll(g)
-	if e := activeFor(g.backoffs, a, time.Time{}); e != nil {
-		return new(*e)
-	}
-	return nil
+	return activeFor(g.backoffs, a, time.Time{})
 }
 
 // Ordered records that the cloud has accepted the create request for a server.
 func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.groupAt(now, holder); len(g.backoffs) > 0 {
+	if g := s.groupOf(holder); len(g.backoffs) > 0 {
 		g.ordered[machine] = now
 	}
 }
@@ -145,7 +135,7 @@ func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time)
 func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.groupAt(now, holder)
+	g := s.groupOf(holder)
 	left := withSuccess(g.backoffs, a, g.ordered[a.UID], now)
 	delete(g.ordered, a.UID)
 	changed := len(left) != len(g.backoffs)
@@ -194,16 +184,15 @@ func (s *Groups) Forget(machine types.UID) {
 	}
 }
 
-// Sweep drops the groups that are no longer used.
-func (s *Groups) Sweep(now time.Time) {
+// Sweep drops the groups that were not used since the last Sweep. Ten minutes must lie between two calls: by then the waits and the probe
+// of an unused group have ended, and all other data is in the status of its holder.
+func (s *Groups) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = now
 	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
-		if g.lastUsed.IsZero() { // zero when the call that first used the group passed no time
-			g.lastUsed = now
-		}
-		return now.Sub(g.lastUsed) > keepUnused
+		used := g.used
+		g.used = false
+		return !used
 	})
 }
 
@@ -223,24 +212,18 @@ func (s *Groups) Written(holder metav1.Object, status Status) {
 	s.groupOf(holder).stored = status
 }
 
-// groupAt returns the group of a holder, and records the time. The caller must hold mu.
-func (s *Groups) groupAt(now time.Time, holder metav1.Object) *group {
-	s.now = now
-	return s.groupOf(holder)
-}
-
 // groupOf returns the group of a holder, and reads the holder's status when the group is new. The caller must hold mu.
 func (s *Groups) groupOf(holder metav1.Object) *group {
-	if g, ok := s.groups[holder.GetUID()]; ok {
-		g.lastUsed = s.now
-		return g
+	g, ok := s.groups[holder.GetUID()]
+	if !ok {
+		stored := statusIn(holder)
+		g = &group{
+			backoffs: stored.Backoffs, joins: outcomesIn(stored.RecentJoins, stored.JoinOutcomes), stored: stored,
+			ordered: map[types.UID]time.Time{}, waiting: map[types.NamespacedName]bool{},
+		}
+		s.groups[holder.GetUID()] = g
 	}
-	stored := statusIn(holder)
-	g := &group{
-		backoffs: stored.Backoffs, joins: outcomesIn(stored.RecentJoins, stored.JoinOutcomes), stored: stored, lastUsed: s.now,
-		ordered: map[types.UID]time.Time{}, waiting: map[types.NamespacedName]bool{},
-	}
-	s.groups[holder.GetUID()] = g
+	g.used = true
 	return g
 }
 

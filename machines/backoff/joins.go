@@ -2,7 +2,6 @@ package backoff
 
 import (
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -57,39 +56,30 @@ func failures(recent []v1alpha1.JoinOutcome) (n int) {
 	return n
 }
 
-// The letters that stand for the outcomes of joins in status.recentJoins.
-const (
-	letterJoined = 'j'
-	letterFailed = 'f'
-)
+// letters are the letters that stand for the outcomes of joins in status.recentJoins.
+var letters = map[v1alpha1.JoinOutcome]string{v1alpha1.JoinSucceeded: "j", v1alpha1.JoinFailed: "f"}
 
 // lettersOf returns the outcomes in the format of status.recentJoins.
-func lettersOf(recent []v1alpha1.JoinOutcome) string {
-	var text strings.Builder
+func lettersOf(recent []v1alpha1.JoinOutcome) (text string) {
 	for _, outcome := range recent {
-		if outcome == v1alpha1.JoinFailed {
-			text.WriteByte(letterFailed)
-		} else {
-			text.WriteByte(letterJoined)
-		}
+		text += letters[outcome]
 	}
-	return text.String()
+	return text
 }
 
 // outcomesIn returns the outcomes in a status, which has two fields for them: the letters in status.recentJoins, and
 // status.joinOutcomes. This release writes both fields. An older release writes only the letters, so the letters are newer if
 // the two fields differ. A later release that no longer writes the letters leaves them empty.
-func outcomesIn(letters string, typed []v1alpha1.JoinOutcome) []v1alpha1.JoinOutcome {
-	if letters == "" {
+func outcomesIn(text string, typed []v1alpha1.JoinOutcome) (all []v1alpha1.JoinOutcome) {
+	if text == "" {
 		return typed
 	}
-	out := make([]v1alpha1.JoinOutcome, 0, len(letters))
-	for _, letter := range letters {
-		if letter == letterFailed {
-			out = append(out, v1alpha1.JoinFailed)
-		} else {
-			out = append(out, v1alpha1.JoinSucceeded)
+	for _, letter := range text {
+		outcome := v1alpha1.JoinSucceeded
+		if string(letter) == letters[v1alpha1.JoinFailed] {
+			outcome = v1alpha1.JoinFailed
 		}
+		all = append(all, outcome)
 	}
-	return out
+	return all
 }

@@ -2,6 +2,7 @@ package backoff
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,6 @@ type Machine struct {
 	// reading reports whether the Machine's spec, credentials or cloud could not be read. Such a failure ends when they can be
 	// read, so it delays only the next reading.
 	reading bool
-	class   fault.Class
 	wait    time.Duration
 	until   time.Time
 	// last is the failure; nil when there was none.
@@ -63,13 +63,13 @@ func (b *Machine) Unreadable(m *v1alpha1.Machine, err *fault.Error, now time.Tim
 func (b *Machine) failed(m *v1alpha1.Machine, err *fault.Error, reading bool, now time.Time) time.Duration {
 	policy := fault.PolicyOf(err.Class)
 	next := b.of(m, now)
-	if next.last != nil && next.class == err.Class && next.reading == reading {
+	if next.last != nil && next.last.Class == err.Class && next.reading == reading {
 		if next.until.After(now) && !next.isAnswered(m) {
 			return next.until.Sub(now)
 		}
 		next.wait = min(2*next.wait, policy.MaxRetry)
 	} else {
-		next = Machine{deleting: m.DeletionTimestamp != nil, class: err.Class, wait: policy.Retry}
+		next = Machine{deleting: m.DeletionTimestamp != nil, wait: policy.Retry}
 	}
 	next.until, next.last, next.reading = now.Add(max(next.wait, err.RetryAfter)), err, reading
 	if err.Class == fault.Invalid {
@@ -111,16 +111,8 @@ func (b *Machine) of(m *v1alpha1.Machine, now time.Time) Machine {
 		return Machine{}
 	}
 	return Machine{
-		deleting: deleting, class: fault.ClassOf(code), wait: policy.Retry,
-		until: earlier(last.LastUpdated.Time, now).Add(policy.Retry),
+		deleting: deleting, wait: policy.Retry,
+		until: slices.MinFunc([]time.Time{last.LastUpdated.Time, now}, time.Time.Compare).Add(policy.Retry),
 		last:  &fault.Error{Class: fault.ClassOf(code), Code: code, Message: ptr.Deref(m.Status.ErrorMessage, "")},
 	}
-}
-
-// earlier returns the earlier of two times.
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -71,20 +71,19 @@ func bounded(list []v1alpha1.GroupBackoff, now time.Time) []v1alpha1.GroupBackof
 	return out
 }
 
-// activeFor returns the entry that applies to the attempt, even when the entry's wait is over; nil when no entry applies. One
+// activeFor returns a copy of the entry that applies to the attempt, even when the entry's wait is over; nil when no entry applies. One
 // failed server alone blocks no Machine. A newer template does not wait because of failures of an older one. A failure for lack
 // of quota blocks no Machine once the quota has been raised. quotaRaised is when the quota was last raised; zero means that it
 // was not.
 func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *v1alpha1.GroupBackoff {
 	var longest *v1alpha1.GroupBackoff
-	for i := range list {
-		e := &list[i]
-		raised := e.Class == string(fault.Quota) && quotaRaised.After(lastFailure(e))
-		if e.Flavor != a.Flavor || e.Zone != a.Zone || a.Revision > e.Revision || raised || WaitOf(e) == 0 {
+	for _, e := range list {
+		raised := e.Class == string(fault.Quota) && quotaRaised.After(lastFailure(&e))
+		if e.Flavor != a.Flavor || e.Zone != a.Zone || a.Revision > e.Revision || raised || WaitOf(&e) == 0 {
 			continue
 		}
 		if longest == nil || e.Until.After(longest.Until.Time) {
-			longest = e
+			longest = &e
 		}
 	}
 	return longest
@@ -153,9 +152,4 @@ func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time
 }
 
 // wholeSecond rounds up to seconds, the precision of the API server.
-func wholeSecond(t time.Time) time.Time {
-	if whole := t.Truncate(time.Second); !whole.Equal(t) {
-		return whole.Add(time.Second)
-	}
-	return t
-}
+func wholeSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }

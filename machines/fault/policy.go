@@ -72,9 +72,5 @@ func GroupWait(class Class, code Code, failures int32) time.Duration {
 	case Unmatched(code):
 		return firstBackoff
 	}
-	wait := firstBackoff
-	for n := int32(1); n < failures && wait < lastBackoff; n++ {
-		wait *= 2
-	}
-	return min(wait, lastBackoff)
+	return min(firstBackoff<<min(failures-1, 10), lastBackoff)
 }

@@ -231,6 +231,6 @@ const sweepEvery = 10 * time.Minute
 
 // sweep drops the state of unused groups periodically until ctx ends.
 func (r *Reconciler) sweep(ctx context.Context) error {
-	periodic.After(ctx, r.clock, sweepEvery, func(context.Context) { r.retries.Sweep(r.clock.Now()) })
+	periodic.After(ctx, r.clock, sweepEvery, func(context.Context) { r.retries.Sweep() })
 	return nil
 }

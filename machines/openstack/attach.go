@@ -53,8 +53,8 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 	p, isNew := c.connections.attach(conn, key, func() followed {
 		return followed{stop: stop, Project: inventory.New(inventory.Options{
 			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: state.Site{Project: id.ProjectID, Region: id.Region},
-			ClusterID: c.options.ClusterID,
-			Machines:  c.machines, Reader: c.options.Reader,
+			Cluster:  state.Cluster(c.options.ClusterID),
+			Machines: c.machines, Reader: c.options.Reader,
 			Changed: c.changed, Other: c.connections.other,
 		})}
 	})

@@ -44,7 +44,7 @@ func (i *instance) ensurePorts(ctx context.Context) error {
 }
 
 func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *catalog.Plan, n int) error {
-	m := i.tag(state.PortKind, n)
+	m := i.tag(cloud.ResourcePort, n)
 	own := p.ResourcesOf(i.machine.UID)
 	have, known := own.Ports[n]
 	if known && have.Doubtful || !known && slices.Contains(own.InDoubt, m) {
@@ -54,11 +54,11 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		}
 		p.With(func(s *state.Project) {
 			if !found {
-				s.Addresses.ForgetPort(i.machine.UID, n, have.ID)
+				s.Addresses.Forget(m, have.ID)
 			}
 			have, known = s.Addresses.Ports(i.machine.UID)[n]
 			// When Nova fails to clean up, a port stays on a server that is gone, and Nova refuses every other server on it.
-			have.NamedByCreate = have.NamedByCreate || s.IsGone(have.ServerID)
+			have.NamedByCreate = have.NamedByCreate || s.IsGone(have.DeviceID)
 		})
 	}
 	switch {
@@ -74,7 +74,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 	if err != nil {
 		return err
 	}
-	var made state.PortRow
+	var made state.Port
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.machine.ServerName)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, api, portRequest(m, i.machine.ServerName, plan)).ExtractInto(&made)
@@ -83,7 +83,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		i.noteRefusal(p, m, err, i.missingQuota(p.ResourcesOf(i.machine.UID), plan))
 		return err
 	}
-	p.With(func(s *state.Project) { s.AddPort(m, &made, i.now()) })
+	p.With(func(s *state.Project) { s.AddPort(m, made, i.now()) })
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	case !ok:
 		return i.errNoPort()
 	}
-	m := i.tag(state.FloatingIPKind, 0)
+	m := i.tag(cloud.ResourceFloatingIP, 0)
 	if slices.Contains(own.InDoubt, m) {
 		found, err := i.find(ctx, p, m)
 		if err != nil {
@@ -121,7 +121,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var made state.FloatingIPRow
+	var made state.FloatingIP
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.machine.ServerName, i.spec.FloatingIPPool)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, api, floatingIPRequest(m, plan, port.ID)).ExtractInto(&made)
@@ -137,10 +137,7 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		i.noteFailure(p, m, err, i.missingQuota(p.ResourcesOf(i.machine.UID), plan))
 		return err
 	}
-	p.With(func(s *state.Project) {
-		s.Quotas.Use(i.machine.UID, state.Amounts{state.FloatingIPs: 1})
-		s.SetFloatingIP(m, made.Owned(), i.now())
-	})
+	p.With(func(s *state.Project) { s.SetFloatingIP(m, made, i.now()) })
 	return nil
 }
 
@@ -211,10 +208,10 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	want := i.missingQuota(p.ResourcesOf(i.machine.UID), plan)
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
-		i.noteFailure(p, i.tag(state.ServerKind, 0), err, want)
+		i.noteFailure(p, i.tag(cloud.ResourceServer, 0), err, want)
 		return nil, err
 	}
-	p.AddServer(i.machine.UID, made, i.machine.ServerName, want)
+	p.AddServer(i.machine.UID, made, i.machine.ServerName)
 	if s := i.facts(p).Server; s != nil {
 		s.Record.(*provider.Record).EndedVolumes = ended
 		return s, nil
@@ -241,7 +238,7 @@ func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, 
 func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs []string, userData []byte) (id string, err error) {
 	call := client.Call{Service: client.Compute, Doing: "creating server " + i.machine.ServerName, Version: createVersion(i.spec)}
 	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		request, hints := serverRequest(i.tag(state.ServerKind, 0), i.machine.ServerName, i.spec, plan, portIDs, userData)
+		request, hints := serverRequest(i.tag(cloud.ResourceServer, 0), i.machine.ServerName, i.spec, plan, portIDs, userData)
 		s, err := servers.Create(ctx, api, request, hints).Extract()
 		if err == nil {
 			id = s.ID

@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
@@ -24,12 +25,12 @@ import (
 // The old port is deleted before the new one is created, so that at most one port has the owner tag at any time. After a crash, the
 // next leader finds the old port, no port, or a new port that it did not create itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port state.Port) error {
-	found, err := lookUp[state.PortRow](ctx, i, client.Network, fmt.Sprintf("looking up port %d of server %s", n, i.machine.ServerName), "port", port.ID)
+	found, err := lookUp[state.Port](ctx, i, client.Network, fmt.Sprintf("looking up port %d of server %s", n, i.machine.ServerName), "port", port.ID)
 	if err != nil {
 		return err
 	}
 	if found != nil {
-		p.With(func(s *state.Project) { err = s.FoundUnbound(i.tag(state.PortKind, n), found, i.now()) })
+		p.With(func(s *state.Project) { err = s.FoundUnbound(i.tag(cloud.ResourcePort, n), *found, i.now()) })
 		if err != nil {
 			return err
 		}
@@ -40,7 +41,7 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	if err := i.findIPOf(ctx, p, n); err != nil {
 		return err
 	}
-	p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.machine.UID, n, port.ID) })
+	p.With(func(s *state.Project) { s.Addresses.Forget(i.tag(cloud.ResourcePort, n), port.ID) })
 	return nil
 }
 
@@ -50,7 +51,7 @@ func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) er
 	if p.ResourcesOf(i.machine.UID).FloatingIP != nil || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
 	}
-	_, err := i.find(ctx, p, i.tag(state.FloatingIPKind, 0))
+	_, err := i.find(ctx, p, i.tag(cloud.ResourceFloatingIP, 0))
 	return err
 }
 
@@ -66,7 +67,7 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	if ip.PortID == port.ID {
 		return nil
 	}
-	m := i.tag(state.FloatingIPKind, 0)
+	m := i.tag(cloud.ResourceFloatingIP, 0)
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.Address, i.machine.ServerName)}
 	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{PortID: &port.ID}).Err
@@ -75,7 +76,7 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 		// The port or the floating IP may be gone.
 		p.With(func(s *state.Project) { s.Addresses.DoubtPorts(i.machine.UID) })
 		if found, looked := i.find(ctx, p, m); looked == nil && !found {
-			p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.machine.UID) })
+			p.With(func(s *state.Project) { s.Addresses.Forget(m, ip.ID) })
 		}
 	}
 	if err != nil {

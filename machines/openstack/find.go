@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
@@ -14,16 +15,16 @@ import (
 // find looks for a port or a floating IP by its exact owner tag, and records it when it exists.
 func (i *instance) find(ctx context.Context, p *inventory.Project, m state.Tag) (found bool, err error) {
 	query := url.Values{"description": {m.String()}}
-	if m.Kind == state.PortKind {
-		row, err := findTagged(ctx, i, inventory.PortListing(query), func(r state.PortRow) bool { return r.Description == m.String() })
+	if m.Kind == cloud.ResourcePort {
+		row, err := findTagged(ctx, i, inventory.PortListing(query), func(r state.Port) bool { return r.Description == m.String() })
 		if row != nil {
-			p.With(func(s *state.Project) { s.SetPort(m, row.Owned(), i.now()) })
+			p.With(func(s *state.Project) { s.SetPort(m, *row, i.now()) })
 		}
 		return row != nil, err
 	}
-	row, err := findTagged(ctx, i, inventory.FloatingIPListing(query), func(r state.FloatingIPRow) bool { return r.Description == m.String() })
+	row, err := findTagged(ctx, i, inventory.FloatingIPListing(query), func(r state.FloatingIP) bool { return r.Description == m.String() })
 	if row != nil {
-		p.With(func(s *state.Project) { s.SetFloatingIP(m, row.Owned(), i.now()) })
+		p.With(func(s *state.Project) { s.SetFloatingIP(m, *row, i.now()) })
 	}
 	return row != nil, err
 }
@@ -44,7 +45,7 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 	for _, m := range p.ResourcesOf(i.machine.UID).InDoubt {
 		var found bool
 		var err error
-		if m.Kind != state.ServerKind {
+		if m.Kind != cloud.ResourceServer {
 			found, err = i.find(ctx, p, m)
 		}
 		if err != nil {

@@ -209,7 +209,7 @@ func (i *instance) allowed() error {
 }
 
 // tag returns the owner tag of a resource of the Machine. n is the number of a port.
-func (i *instance) tag(kind state.Kind, n int) state.Tag {
+func (i *instance) tag(kind cloud.ResourceKind, n int) state.Tag {
 	return state.Tag{Kind: kind, Cluster: i.cloud.options.ClusterID, Machine: i.machine.UID, N: n}
 }
 
@@ -227,7 +227,7 @@ func (i *instance) Warnings() []string {
 	}
 	all := slices.Clone(i.warnings)
 	for _, port := range p.ResourcesOf(i.machine.UID).Ports {
-		if port.Open {
+		if port.Open() {
 			all = append(all, fmt.Sprintf("securityGroups: have no effect in network %s, because port security is off there", port.NetworkID))
 		}
 	}

@@ -51,7 +51,7 @@ func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 	for _, endpoint := range []string{b.sim.AuthURL(), other.sim.AuthURL()} {
 		b.cloud.connections.attach(&connection{}, endpoint, func() followed {
 			return followed{Project: inventory.New(inventory.Options{
-				Clock: b.clock, Endpoint: endpoint, Site: state.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
+				Clock: b.clock, Endpoint: endpoint, Site: state.Site{Project: "p", Region: "r"}, Cluster: testCluster, Machines: newRegistry(),
 			})}
 		})
 	}

@@ -87,7 +87,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	if err := i.findAttempts(ctx, p); err != nil {
 		return none, err
 	}
-	if slices.Contains(p.ResourcesOf(i.machine.UID).InDoubt, i.tag(state.ServerKind, 0)) {
+	if slices.Contains(p.ResourcesOf(i.machine.UID).InDoubt, i.tag(cloud.ResourceServer, 0)) {
 		return cloud.Released{Waiting: "it is not known yet whether an earlier request created a server, which would use the ports and the floating IP; drover looks for it"}, nil
 	}
 	left, err := i.releaseAddresses(ctx, p)
@@ -98,7 +98,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 		if err := i.deletePort(ctx, n, port); err != nil {
 			return none, err
 		}
-		p.With(func(s *state.Project) { s.Addresses.ForgetPort(i.machine.UID, n, port.ID) })
+		p.With(func(s *state.Project) { s.Addresses.Forget(i.tag(cloud.ResourcePort, n), port.ID) })
 	}
 	volumes, err := i.releaseVolumes(ctx, p)
 	if err == nil && len(volumes.waiting) > 0 {
@@ -118,7 +118,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 		if err := i.deleteIP(ctx, *ip); err != nil {
 			return nil, err
 		}
-		p.With(func(s *state.Project) { s.Addresses.ForgetFloatingIP(i.machine.UID) })
+		p.With(func(s *state.Project) { s.Addresses.Forget(i.tag(cloud.ResourceFloatingIP, 0), ip.ID) })
 	}
 	if i.machine.FloatingIPID == "" {
 		return nil, nil
@@ -127,7 +127,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 		return []string{fmt.Sprintf("annotation %s: %.64q is not the ID of a floating IP", v1alpha1.FinalizerFloatingIP, i.machine.FloatingIPID)}, nil
 	}
 	doing := fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.machine.ServerName)
-	ip, err := lookUp[state.FloatingIPRow](ctx, i, client.Network, doing, "floatingip", i.machine.FloatingIPID)
+	ip, err := lookUp[state.FloatingIP](ctx, i, client.Network, doing, "floatingip", i.machine.FloatingIPID)
 	if err != nil || ip == nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	if !own {
 		return []string{fmt.Sprintf("floating IP %s (%s) exists and was not deleted: the annotation %s names it, but nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
 	}
-	return nil, i.deleteIP(ctx, state.FloatingIP{ID: ip.ID, Address: ip.Address})
+	return nil, i.deleteIP(ctx, *ip)
 }
 
 func (i *instance) deleteIP(ctx context.Context, ip state.FloatingIP) error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	"github.com/drover-project/drover/machines/openstack/spec"
@@ -33,7 +34,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return out
 }
 
-func testTag(kind state.Kind, n int) state.Tag {
+func testTag(kind cloud.ResourceKind, n int) state.Tag {
 	return state.Tag{Kind: kind, Cluster: "c1", Machine: "u1", N: n}
 }
 
@@ -59,7 +60,7 @@ func TestServerRequest(t *testing.T) {
 			if p.ServerGroupID != "" {
 				p.ServerGroupID = "fe9dcd44-f08a-492a-9e64-4e38e1d51573"
 			}
-			o, h := serverRequest(testTag(state.ServerKind, 0), "node-1", &tc.spec, p, []string{"p1", "p2"}, []byte("ZGF0YQ=="))
+			o, h := serverRequest(testTag(cloud.ResourceServer, 0), "node-1", &tc.spec, p, []string{"p1", "p2"}, []byte("ZGF0YQ=="))
 			body, err := o.ToServerCreateMap()
 			if err != nil {
 				t.Fatal(err)
@@ -94,7 +95,7 @@ func TestPortRequest(t *testing.T) {
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := portRequest(testTag(state.PortKind, tc.n), "node-1", &tc.plan).ToPortCreateMap()
+			body, err := portRequest(testTag(cloud.ResourcePort, tc.n), "node-1", &tc.plan).ToPortCreateMap()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +108,7 @@ func TestPortRequest(t *testing.T) {
 
 func TestFloatingIPRequest(t *testing.T) {
 	t.Run("the request has network, port and owner tag, and no other field (CAPI-27)", func(t *testing.T) {
-		body, err := floatingIPRequest(testTag(state.FloatingIPKind, 0), &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
+		body, err := floatingIPRequest(testTag(cloud.ResourceFloatingIP, 0), &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
 		want := `{"floatingip":{"floating_network_id":"ext","port_id":"p1","description":"drover c1 u1 0"}}`
 		if diff := cmp.Diff(parse(t, want), asJSON(t, body)); diff != "" || err != nil {
 			t.Errorf("MC-50: %v\n%s", err, diff)

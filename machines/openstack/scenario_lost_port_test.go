@@ -124,7 +124,7 @@ func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
 // duplicate creates a second server with both owner tags of the Machine, on a new port that replaces the first server's port.
 func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	b.t.Helper()
-	plan, own := b.plan(m), state.Tag{Kind: state.PortKind, Cluster: testCluster, Machine: m.UID}
+	plan, own := b.plan(m), state.Tag{Kind: cloud.ResourcePort, Cluster: testCluster, Machine: m.UID}
 	var port struct {
 		Port struct{ ID string } `json:"port"`
 	}

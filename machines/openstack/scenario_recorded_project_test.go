@@ -242,7 +242,7 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	b := newBench(t)
 	at := state.Site{Project: "p", Region: "r"}
 	claims := func(endpoint string, s *client.Session) *connection {
-		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, ClusterID: testCluster, Machines: newRegistry()})
+		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, Cluster: testCluster, Machines: newRegistry()})
 		conn := &connection{session: s}
 		b.cloud.connections.attach(conn, endpoint, func() followed { return followed{Project: p} })
 		conn, err := b.cloud.connections.get(endpoint, func() (*connection, error) { return conn, nil })

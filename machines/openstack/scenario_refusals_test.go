@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory/state"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -93,7 +93,7 @@ func TestRefusalsOfAVendorsCloud(t *testing.T) {
 		if !fault.Is(err, fault.Quota) || !strings.Contains(err.Error(), "beyond the quota limit. (Ecs.0019)") {
 			t.Fatalf("got %v", err)
 		}
-		if p, err := i.project(); err != nil || slices.Contains(p.ResourcesOf(i.machine.UID).InDoubt, i.tag(state.ServerKind, 0)) {
+		if p, err := i.project(); err != nil || slices.Contains(p.ResourcesOf(i.machine.UID).InDoubt, i.tag(cloud.ResourceServer, 0)) {
 			t.Errorf("the create is in doubt, %v", err)
 		}
 		if n := b.calls("POST /ports"); n != 1 {

@@ -24,7 +24,7 @@ func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Serve
 		return nil, err
 	}
 	var own *cloud.Server
-	p.With(func(s *state.Project) { own = s.ServerOf(&state.Machine{UID: m.UID, ServerID: serverIDOf(m)}) })
+	p.With(func(s *state.Project) { own = s.Facts(&state.Machine{UID: m.UID, ServerID: serverIDOf(m)}).Server })
 	if own != nil {
 		own.ProviderID = i.providerID(own.ID)
 		own.Configured = c.isConfigured(ctx, p)

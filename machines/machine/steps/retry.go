@@ -205,8 +205,8 @@ func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.M
 // Leave allows another Machine to become the group's probe, because the given Machine is being deleted or gone.
 func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
 
-// Sweep drops the state of groups that are no longer used.
-func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
+// Sweep drops the state of groups that were not used since the last call, ten minutes ago.
+func (r *Retries) Sweep() { r.groups.Sweep() }
 
 // Wait handles a reconcile that ended because a back-off delays the Machine: it copies the back-off into the scope, and
 // requeues the Machine for the time at which the back-off ends. It returns false when the reconcile ended for another reason.

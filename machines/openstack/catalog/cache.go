@@ -23,7 +23,6 @@ const mostCached = 10_000
 
 // cache holds answers of the cloud, including that a resource does not exist. It makes only one request at a time for each key.
 type cache struct {
-	clock   clock.Clock
 	flight  singleflight.Group
 	entries *utilcache.LRUExpireCache
 }
@@ -31,12 +30,10 @@ type cache struct {
 type cached struct {
 	value any
 	err   error
-	// asked is when the request for this answer was sent.
-	asked time.Time
 }
 
 func newCache(c clock.Clock) *cache {
-	return &cache{clock: c, entries: utilcache.NewLRUExpireCacheWithClock(mostCached, c)}
+	return &cache{entries: utilcache.NewLRUExpireCacheWithClock(mostCached, c)}
 }
 
 // lookup returns the cached answer, or calls ask. It caches that a resource exists, does not exist or is ambiguous, but not a
@@ -50,9 +47,8 @@ func lookup[T any](c *cache, key string, ask func() (T, error)) (T, error) {
 		if e, ok := c.fresh(key); ok {
 			return e.value, e.err
 		}
-		asked := c.clock.Now()
 		v, err := ask()
-		c.keep(key, cached{value: v, err: err, asked: asked})
+		c.keep(key, cached{value: v, err: err})
 		return v, err
 	})
 	v, _ := got.(T)
@@ -79,17 +75,7 @@ func (c *cache) keep(key string, e cached) {
 	c.entries.Add(key, e, ttl)
 }
 
-// dropOlder removes the answer for a key if its request was sent before the given time. It returns false when a newer answer
-// stays in the cache, and true when the next lookup makes a request.
-func (c *cache) dropOlder(key string, than time.Time) bool {
-	if e, ok := c.fresh(key); ok && !e.asked.Before(than) {
-		return false
-	}
-	c.entries.Remove(key)
-	return true
-}
-
-// drop removes all answers whose key begins with the name of a kind, so that the next lookup of each makes a request.
-func (c *cache) drop(kind string) {
-	c.entries.RemoveAll(func(key any) bool { return strings.HasPrefix(key.(string), kind) })
+// drop removes all answers whose key begins with the prefix, so that the next lookup of each makes a request.
+func (c *cache) drop(prefix string) {
+	c.entries.RemoveAll(func(key any) bool { return strings.HasPrefix(key.(string), prefix) })
 }

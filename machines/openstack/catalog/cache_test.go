@@ -46,21 +46,3 @@ func TestHowLongTheCatalogCachesTheResultOfALookUp(t *testing.T) {
 		})
 	}
 }
-
-func TestDropOlderRemovesOnlyAnswersToRequestsFromBeforeTheGivenTime(t *testing.T) {
-	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	c := newCache(clock)
-	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {
-		t.Fatal(err)
-	}
-	t.Run("an answer to a request that was sent exactly at the given time is kept (F-49)", func(t *testing.T) {
-		if c.dropOlder("key", clock.Now()) {
-			t.Error("the answer was dropped")
-		}
-	})
-	t.Run("an answer to a request that was sent before the given time is removed (F-49)", func(t *testing.T) {
-		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
-			t.Error("the answer was kept")
-		}
-	})
-}

@@ -22,23 +22,23 @@ func New(s *client.Session, c clock.Clock, clusterID string) *Catalog {
 	return &Catalog{session: s, cache: newCache(c), clusterID: clusterID}
 }
 
-// wanted returns the description of a resource to look up, with project and region when they are known.
-func (c *Catalog) wanted(ctx context.Context, k kind, name string) wanted {
-	w := wanted{kind: k, name: name}
-	if id, err := c.session.Scope(ctx); err == nil {
-		w.project, w.region, w.admin = id.ProjectID, id.Region, id.Admin
-	}
-	return w
-}
-
-// find returns the only resource of a kind with that name or ID among the results of list.
-func find[T named](ctx context.Context, c *Catalog, k kind, name string, list func(context.Context, *client.Session, kind, string) ([]T, error)) (T, error) {
-	return lookup(c.cache, k.key(name), func() (T, error) {
-		all, err := list(ctx, c.session, k, name)
+// find returns the only resource of a kind with that name or ID. refine prepares the listed resources for the choice; it may be nil.
+func find[T named](ctx context.Context, c *Catalog, k kind, name string, refine func(wanted, []T) ([]T, error)) (T, error) {
+	return lookup(c.cache, k.key(name), func() (none T, err error) {
+		all, err := list[T](ctx, c.session, k, name)
 		if err != nil {
-			var none T
 			return none, err
 		}
-		return pick(c.wanted(ctx, k, name), all)
+		scope, err := c.session.Scope(ctx)
+		if err != nil {
+			return none, err
+		}
+		w := wanted{kind: k, name: name, Scope: scope}
+		if refine != nil {
+			if all, err = refine(w, all); err != nil {
+				return none, err
+			}
+		}
+		return pick(w, all)
 	})
 }

@@ -2,15 +2,17 @@ package catalog
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
 var (
-	volumeTypeKind = kind{"volume type", fault.CodeVolumeTypeNotFound, client.Volume, "types", "volume_types"}
-	keyPairKind    = kind{"key pair", fault.CodeKeyPairNotFound, client.Compute, "os-keypairs", "keypairs"}
+	volumeTypeKind = kind{name: "volume type", notFound: fault.CodeVolumeTypeNotFound, service: client.Volume, path: "types", field: "volume_types", unfiltered: true}
+	keyPairKind    = kind{name: "key pair", notFound: fault.CodeKeyPairNotFound, service: client.Compute, path: "os-keypairs", field: "keypairs", unfiltered: true}
 )
 
 type zone struct {
@@ -26,33 +28,38 @@ func (k keyPair) named() resource { return k.Pair }
 
 func (keyPair) rank(string) rank { return own }
 
-// volumeType returns an error unless the volume type exists.
-func (c *Catalog) volumeType(ctx context.Context, name string) error {
-	_, err := find(ctx, c, volumeTypeKind, name, unfiltered[resource])
+// resolveVolumeType checks the volume type. It leaves the check to Nova in a cloud whose catalog has no volume service.
+func (c *Catalog) resolveVolumeType(ctx context.Context, s *spec.Spec, _ *Plan) error {
+	if id, _ := c.session.Known(); id == nil || id.Endpoint(client.Volume) == "" {
+		return nil
+	}
+	_, err := find[resource](ctx, c, volumeTypeKind, s.RootDiskVolumeType, nil)
 	return err
 }
 
-// keyPair returns an error unless the user has the key pair.
-func (c *Catalog) keyPair(ctx context.Context, name string) error {
-	_, err := find(ctx, c, keyPairKind, name, unfiltered[keyPair])
+// resolveKeyPair returns an error unless the user has the key pair.
+func (c *Catalog) resolveKeyPair(ctx context.Context, s *spec.Spec, _ *Plan) error {
+	_, err := find[keyPair](ctx, c, keyPairKind, s.KeyName, nil)
 	return err
 }
 
-// zone returns an error unless the zone exists. A zone without a host that is up counts as existing, because the hosts may come back.
-func (c *Catalog) zone(ctx context.Context, name string) error {
-	_, err := lookup(c.cache, "zone "+name, func() (zone, error) {
+// resolveZone returns an error unless the zone exists. A zone without a host that is up counts as existing, because the hosts may come
+// back.
+func (c *Catalog) resolveZone(ctx context.Context, s *spec.Spec, _ *Plan) error {
+	name := s.AvailabilityZone
+	_, err := lookup(c.cache, "zone "+name, func() (found bool, err error) {
 		all, err := c.zones(ctx)
 		if err != nil {
-			return zone{}, err
+			return false, err
 		}
 		var names []string
 		for _, z := range all {
-			if z.Name == name {
-				return z, nil
-			}
 			names = append(names, z.Name)
 		}
-		return zone{}, fault.New(fault.Invalid, fault.CodeZoneNotFound, "availability zone %q is unknown; the cloud has: %s", name, strings.Join(names, ", "))
+		if slices.Contains(names, name) {
+			return true, nil
+		}
+		return false, fault.New(fault.Invalid, fault.CodeZoneNotFound, "availability zone %q is unknown; the cloud has: %s", name, strings.Join(names, ", "))
 	})
 	return err
 }

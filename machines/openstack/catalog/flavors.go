@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"regexp"
 	"strings"
 
@@ -9,7 +8,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-var flavorKind = kind{name: "flavor", notFound: fault.CodeFlavorNotFound}
+var flavorKind = kind{
+	name: "flavor", notFound: fault.CodeFlavorNotFound, service: client.Compute, version: client.VersionFlavors, path: "flavors/detail", field: "flavors",
+	unfiltered: true,
+}
 
 // Flavor is a flavor of Nova, with RAM in MiB and Disk in GiB.
 type Flavor struct {
@@ -35,36 +37,4 @@ func (f *Flavor) isLocal() bool {
 		}
 	}
 	return localName.MatchString(f.Name)
-}
-
-// flavor returns the flavor from the list of all flavors, which is cached for positiveTTL. When the cached list does not have the
-// name, flavor requests the list again, because the flavor may be newer than the cached list.
-func (c *Catalog) flavor(ctx context.Context, name string) (Flavor, error) {
-	return lookup(c.cache, flavorKind.key(name), func() (Flavor, error) {
-		began := c.cache.clock.Now()
-		w := c.wanted(ctx, flavorKind, name)
-		all, err := c.flavors(ctx)
-		if err != nil {
-			return Flavor{}, err
-		}
-		got, missing := pick(w, all)
-		if missing == nil || !c.cache.dropOlder(allFlavors, began) {
-			return got, missing
-		}
-		if all, err = c.flavors(ctx); err != nil {
-			return Flavor{}, err
-		}
-		return pick(w, all)
-	})
-}
-
-// allFlavors is the cache key of the list of all flavors.
-const allFlavors = "flavors"
-
-func (c *Catalog) flavors(ctx context.Context) ([]Flavor, error) {
-	return lookup(c.cache, allFlavors, func() ([]Flavor, error) {
-		return client.List[Flavor](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Compute, Doing: "listing flavors", Version: client.VersionFlavors}, Path: "flavors/detail", Field: "flavors",
-		})
-	})
 }

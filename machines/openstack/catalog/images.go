@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-var imageKind = kind{"image", fault.CodeImageNotFound, client.Image, "images", "images"}
+var imageKind = kind{name: "image", notFound: fault.CodeImageNotFound, service: client.Image, path: "images", field: "images"}
 
 // Image is an image of Glance, with MinDisk in GiB. Architecture is empty when the image has no such property.
 type Image struct {
@@ -37,23 +37,17 @@ func (i Image) rank(project string) rank {
 // image returns the active image with that name or ID. It ignores other images, because two images have the same name while one
 // replaces the other.
 func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
-	return lookup(c.cache, imageKind.key(name), func() (Image, error) {
-		all, err := byNameOrID[Image](ctx, c.session, imageKind, name)
-		if err == nil && len(all) == 0 && client.LooksLikeID(name) {
-			all, err = c.unlistedImage(ctx, name)
+	return find(ctx, c, imageKind, name, func(w wanted, all []Image) (_ []Image, err error) {
+		if len(all) == 0 && client.LooksLikeID(name) {
+			if all, err = c.unlistedImage(ctx, name); err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return Image{}, err
+		all = active(all)
+		if len(all) == 0 {
+			return nil, w.missing(c.imageNames(ctx))
 		}
-		w := c.wanted(ctx, imageKind, name)
-		found := active(all)
-		if len(found) == 0 {
-			return Image{}, w.missing(c.imageNames(ctx))
-		}
-		if err := c.hideUnshared(ctx, w, found); err != nil {
-			return Image{}, err
-		}
-		return pick(w, found)
+		return all, c.hideUnshared(ctx, w, all)
 	})
 }
 
@@ -66,14 +60,14 @@ const (
 // hideUnshared sets the visibility private for images of the wanted name that other projects share, but not with this one. Only an
 // administrator sees such images. Nothing is looked up for others, or when the project has an image of that name.
 func (c *Catalog) hideUnshared(ctx context.Context, w wanted, all []Image) error {
-	if !w.admin || slices.ContainsFunc(all, func(i Image) bool { return i.Name == w.name && i.rank(w.project) == own }) {
+	if !w.Admin || slices.ContainsFunc(all, func(i Image) bool { return i.Name == w.name && i.rank(w.ProjectID) == own }) {
 		return nil
 	}
 	for n := range all {
 		if all[n].Name != w.name || all[n].Visibility != sharedToMembers {
 			continue
 		}
-		member, err := c.isMember(ctx, all[n].ID, w.project)
+		member, err := c.isMember(ctx, all[n].ID, w.ProjectID)
 		if err != nil {
 			return err
 		}

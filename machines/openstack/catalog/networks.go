@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	networkKind = kind{"network", fault.CodeNetworkNotFound, client.Network, "networks", "networks"}
-	poolKind    = kind{name: "floating IP pool", notFound: fault.CodeIPPoolNotFound}
-	subnetKind  = kind{"subnet", fault.CodeSubnetNotFound, client.Network, "subnets", "subnets"}
+	networkKind = kind{name: "network", notFound: fault.CodeNetworkNotFound, service: client.Network, path: "networks", field: "networks"}
+	poolKind    = kind{name: "floating IP pool", notFound: fault.CodeIPPoolNotFound, service: client.Network, path: "networks", field: "networks"}
+	subnetKind  = kind{name: "subnet", notFound: fault.CodeSubnetNotFound, service: client.Network, path: "subnets", field: "subnets"}
 )
 
 type network struct {
@@ -42,21 +42,11 @@ type subnet struct {
 }
 
 func (c *Catalog) network(ctx context.Context, name string) (network, error) {
-	return find(ctx, c, networkKind, name, byNameOrID[network])
+	return find[network](ctx, c, networkKind, name, nil)
 }
 
 func (c *Catalog) subnet(ctx context.Context, name string) (subnet, error) {
-	return lookup(c.cache, subnetKind.key(name), func() (subnet, error) {
-		w := c.wanted(ctx, subnetKind, name)
-		all, err := byNameOrID[subnet](ctx, c.session, subnetKind, name)
-		if err == nil {
-			err = c.markShared(ctx, w, all)
-		}
-		if err != nil {
-			return subnet{}, err
-		}
-		return pick(w, all)
-	})
+	return find(ctx, c, subnetKind, name, func(w wanted, all []subnet) ([]subnet, error) { return all, c.markShared(ctx, w, all) })
 }
 
 // networksAtOnce is the maximum number of networks in one list request. The request has their IDs in its URL, whose length is limited.
@@ -67,11 +57,11 @@ const networksAtOnce = 100
 func (c *Catalog) markShared(ctx context.Context, w wanted, all []subnet) error {
 	var ids []string
 	for _, s := range all {
-		if s.Name == w.name && s.Project != w.project {
+		if s.Name == w.name && s.Project != w.ProjectID {
 			ids = append(ids, s.NetworkID)
 		}
 	}
-	if slices.ContainsFunc(all, func(s subnet) bool { return s.Name == w.name && s.Project == w.project }) {
+	if slices.ContainsFunc(all, func(s subnet) bool { return s.Name == w.name && s.Project == w.ProjectID }) {
 		return nil
 	}
 	usable := map[string]bool{}
@@ -83,7 +73,7 @@ func (c *Catalog) markShared(ctx context.Context, w wanted, all []subnet) error 
 			return err
 		}
 		for _, n := range networks {
-			usable[n.ID] = n.rank(w.project) != foreign
+			usable[n.ID] = n.rank(w.ProjectID) != foreign
 		}
 	}
 	for i := range all {
@@ -95,17 +85,13 @@ func (c *Catalog) markShared(ctx context.Context, w wanted, all []subnet) error 
 // pool returns the external network of a floating IP pool. Other networks do not count, because another project may share one of the
 // same name.
 func (c *Catalog) pool(ctx context.Context, name string) (network, error) {
-	return lookup(c.cache, poolKind.key(name), func() (network, error) {
-		all, err := byNameOrID[network](ctx, c.session, networkKind, name)
-		if err != nil {
-			return network{}, err
-		}
+	return find(ctx, c, poolKind, name, func(_ wanted, all []network) ([]network, error) {
 		found := len(all)
 		all = slices.DeleteFunc(all, func(n network) bool { return !n.External })
 		if len(all) == 0 && found > 0 {
-			return network{}, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is not an external network; use an external one", name)
+			return nil, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is not an external network; use an external one", name)
 		}
-		return pick(c.wanted(ctx, poolKind, name), all)
+		return all, nil
 	})
 }
 
@@ -142,21 +128,17 @@ func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 
 // pickOnly returns the only network that is not external and has a visible subnet. Otherwise it returns an error.
 func pickOnly(all []network, subnets []subnet) (network, error) {
-	var candidates []network
-	var names []string
-	for _, n := range all {
-		usable := slices.ContainsFunc(subnets, func(s subnet) bool { return s.NetworkID == n.ID })
-		if usable && !n.External {
-			candidates, names = append(candidates, n), append(names, fmt.Sprintf("%s (%s)", n.Name, n.ID))
-		}
-	}
-	switch len(candidates) {
+	all = slices.DeleteFunc(all, func(n network) bool {
+		return n.External || !slices.ContainsFunc(subnets, func(s subnet) bool { return s.NetworkID == n.ID })
+	})
+	switch len(all) {
 	case 0:
 		return network{}, fault.New(fault.Invalid, fault.CodeNetworkNotFound,
 			"is empty, and the project has no network of its own with a subnet; set a network or a subnet")
 	case 1:
-		return candidates[0], nil
+		return all[0], nil
 	}
+	names := texts(all, func(r resource) string { return fmt.Sprintf("%s (%s)", r.Name, r.ID) })
 	return network{}, fault.New(fault.Invalid, fault.CodeAmbiguousName,
-		"is empty, and the project has %d networks; set one of: %s", len(candidates), strings.Join(names, ", "))
+		"is empty, and the project has %d networks; set one of: %s", len(all), strings.Join(names, ", "))
 }

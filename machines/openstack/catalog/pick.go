@@ -52,47 +52,33 @@ const (
 	foreign
 )
 
-// nearest returns the resources with the lowest rank, and that rank.
-func nearest[T named](project string, all []T) ([]T, rank) {
-	lowest := foreign
-	for _, t := range all {
-		lowest = min(lowest, t.rank(project))
-	}
-	var best []T
-	for _, t := range all {
-		if t.rank(project) == lowest {
-			best = append(best, t)
-		}
-	}
-	return best, lowest
-}
-
 // kind is a kind of resource that a spec can name.
 type kind struct {
-	// name is the name of the kind in messages and cache keys.
+	// name is the name of the kind in messages.
 	name string
-	// notFound is the code of the error for a name that no resource has.
+	// notFound is the code of the error for a name that no resource has. The keys of the cache begin with it.
 	notFound fault.Code
 	service  client.Service
+	version  client.Version
 	// path is the path of the list. field is the field of the response that holds the resources.
 	path, field string
+	// unfiltered is true when the list cannot be filtered by name.
+	unfiltered bool
 }
 
 // key returns the cache key for a resource of this name.
-func (k kind) key(name string) string { return k.name + " " + name }
+func (k kind) key(name string) string { return string(k.notFound) + " " + name }
 
 // listing returns the list request that looks up a name.
 func (k kind) listing(name string) client.Listing {
-	return client.Listing{Call: client.Call{Service: k.service, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
+	return client.Listing{Call: client.Call{Service: k.service, Version: k.version, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
 }
 
-// wanted describes the resource to look up, and the project and region in which it is looked up; both are empty while they are not
-// known.
+// wanted describes the resource to look up, and the project and region in which it is looked up.
 type wanted struct {
-	kind                  kind
-	name, project, region string
-	// admin is true when lists may have resources that the project cannot use.
-	admin bool
+	kind kind
+	name string
+	*client.Scope
 }
 
 // mostAlike is the maximum number of names that an error suggests.
@@ -102,8 +88,8 @@ const mostAlike = 3
 // has the names of all existing resources.
 func (w wanted) missing(there []string) *fault.Error {
 	where := ""
-	if w.region != "" {
-		where = " in region " + w.region
+	if w.Region != "" {
+		where = " in region " + w.Region
 	}
 	hint := ""
 	if alike := v1alpha1.Nearest(w.name, there, mostAlike); len(alike) > 0 {
@@ -112,49 +98,47 @@ func (w wanted) missing(there []string) *fault.Error {
 	return fault.New(fault.Invalid, w.kind.notFound, "%s %q: this project can see none with that name or ID%s%s", w.kind.name, w.name, where, hint)
 }
 
-// pick returns the resource with the wanted ID, or else the one with the wanted name. Of several resources with that name, the
-// project's own one counts before those that other projects share with it.
-func pick[T named](w wanted, all []T) (T, error) {
+// pick returns the resource with the wanted ID, or else the one with the wanted name. Of several resources with that name, only those with
+// the lowest rank count.
+func pick[T named](w wanted, all []T) (none T, err error) {
 	var hits []T
+	lowest := foreign
 	for _, t := range all {
-		if t.named().ID == w.name {
+		switch r := t.rank(w.ProjectID); {
+		case t.named().ID == w.name:
 			return t, nil
-		}
-		if t.named().Name == w.name {
+		case t.named().Name != w.name || r > lowest:
+		case r < lowest:
+			hits, lowest = []T{t}, r
+		default:
 			hits = append(hits, t)
 		}
 	}
-	hits, lowest := nearest(w.project, hits)
-	var none T
+	ids := strings.Join(texts(hits, func(r resource) string { return r.ID }), ", ")
 	switch {
 	case len(hits) == 0:
 		return none, w.missing(namesOf(all))
 	case lowest == foreign:
 		return none, fault.New(fault.Invalid, w.kind.notFound, "%s %q is in another project, which does not share it with this one; use its ID if it is meant: %s",
-			w.kind.name, w.name, idsOf(hits))
+			w.kind.name, w.name, ids)
 	case len(hits) == 1:
 		return hits[0], nil
 	}
 	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d resources; use one of their IDs: %s",
-		w.kind.name, w.name, len(hits), idsOf(hits))
-}
-
-// idsOf returns the IDs of resources, for messages.
-func idsOf[T named](all []T) string {
-	ids := make([]string, len(all))
-	for i, t := range all {
-		ids[i] = t.named().ID
-	}
-	return strings.Join(ids, ", ")
+		w.kind.name, w.name, len(hits), ids)
 }
 
 // namesOf returns the names of resources, which need not be unique.
 func namesOf[T named](all []T) []string {
-	names := make([]string, len(all))
+	return texts(all, func(r resource) string { return r.Name })
+}
+
+func texts[T named](all []T, of func(resource) string) []string {
+	out := make([]string, len(all))
 	for i, t := range all {
-		names[i] = t.named().Name
+		out[i] = of(t.named())
 	}
-	return names
+	return out
 }
 
 // filter returns the value of a filter that matches this name only. Glance takes what is before a colon for an operator, such as in:, and
@@ -166,10 +150,13 @@ func (k kind) filter(name string) string {
 	return name
 }
 
-// byNameOrID lists the resources with that name or, if the name looks like an ID, with that ID. The response may contain other
-// resources as well; pick selects.
-func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
+// list lists the resources with that name or, if the name looks like an ID, with that ID. The response may contain other
+// resources as well, and has all of a kind that is not filtered; pick selects.
+func list[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
 	l := k.listing(name)
+	if k.unfiltered {
+		return client.List[T](ctx, s, l)
+	}
 	fields := []string{"name"}
 	if client.LooksLikeID(name) {
 		fields = []string{"id", "name"}
@@ -182,9 +169,4 @@ func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name st
 		}
 	}
 	return nil, nil
-}
-
-// unfiltered lists all resources of a kind. It is for kinds whose list cannot be filtered by name.
-func unfiltered[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
-	return client.List[T](ctx, s, k.listing(name))
 }

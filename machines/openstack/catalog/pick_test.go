@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 func TestResourceIsPickedByNameOrID(t *testing.T) {
@@ -20,7 +21,7 @@ func TestResourceIsPickedByNameOrID(t *testing.T) {
 		"returns an error that suggests a similar name when no resource has the wanted name":              {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := pick(wanted{kind: networkKind, name: tc.wants, region: "r"}, all)
+			got, err := pick(wanted{kind: networkKind, name: tc.wants, Scope: &client.Scope{Region: "r"}}, all)
 			switch e := fault.Of(err); {
 			case tc.code == "" && (err != nil || got.ID != tc.id):
 				t.Errorf("got %+v, %v, want ID %s", got, err, tc.id)

@@ -34,7 +34,9 @@ type PlannedPort struct {
 // step resolves one field of a spec.
 type step struct {
 	field string
-	do    func(context.Context, *spec.Spec, *Plan) error
+	// due is true when the spec has the field, or needs something without it.
+	due bool
+	do  func(context.Context, *spec.Spec, *Plan) error
 	// last is true for a step that is skipped when an earlier step has failed, because it needs the results of earlier steps or creates
 	// something in the cloud.
 	last bool
@@ -44,16 +46,23 @@ type step struct {
 // group when the spec needs them and they are missing. An error names the field of the spec that cannot be resolved.
 func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	steps := []step{
-		{"flavor", c.resolveFlavor, false}, {"image", c.resolveImage, false}, {"availabilityZone", c.resolveZone, false},
-		{"network", c.resolveNetworks, false}, {"subnet", c.resolveSubnet, true}, {"securityGroups", c.resolveGroups, len(s.SecurityGroups) == 0},
-		{"floatingIpPool", c.resolvePool, false}, {s.ServerGroupField, c.resolveServerGroup, s.ServerGroup == spec.SharedServerGroup},
-		{"rootDiskSizeGB", c.resolveDisk, true}, {"rootDiskVolumeType", c.resolveVolumeType, false}, {"keyName", c.resolveKeyPair, false},
+		{"flavor", true, c.resolveFlavor, false},
+		{"image", true, c.resolveImage, false},
+		{"availabilityZone", s.AvailabilityZone != "", c.resolveZone, false},
+		{"network", true, c.resolveNetworks, false},
+		{"subnet", s.Subnet != "", c.resolveSubnet, true},
+		{"securityGroups", !s.DisablePortSecurity, c.resolveGroups, len(s.SecurityGroups) == 0},
+		{"floatingIpPool", s.FloatingIPPool != "", c.resolvePool, false},
+		{s.ServerGroupField, s.ServerGroup != "", c.resolveServerGroup, s.ServerGroup == spec.SharedServerGroup},
+		{"rootDiskSizeGB", true, c.resolveDisk, true},
+		{"rootDiskVolumeType", s.RootDiskVolumeType != "", c.resolveVolumeType, false},
+		{"keyName", s.KeyName != "", c.resolveKeyPair, false},
 	}
 	p := &Plan{}
 	ctx = client.WithHiding(ctx, func(err error) error { return s.Conceal(err) })
 	var errs []error
 	for _, next := range steps {
-		if next.last && len(errs) > 0 {
+		if !next.due || next.last && len(errs) > 0 {
 			continue
 		}
 		err := next.do(ctx, s, p)
@@ -71,23 +80,12 @@ func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	return p, nil
 }
 
-// kinds are the kinds of resources that the cache holds by name.
-var kinds = []kind{
-	flavorKind, imageKind, networkKind, subnetKind, securityGroupKind, poolKind, serverGroupKind, volumeTypeKind, keyPairKind,
-}
-
 // Forget removes from the cache all resources of the kind that the cloud does not have, by the code of its refusal, so that the next
 // Resolve looks them up again: another resource may have the name now.
-func (c *Catalog) Forget(code fault.Code) {
-	for _, k := range kinds {
-		if k.notFound == code {
-			c.cache.drop(k.name)
-		}
-	}
-}
+func (c *Catalog) Forget(code fault.Code) { c.cache.drop(string(code) + " ") }
 
 func (c *Catalog) resolveFlavor(ctx context.Context, s *spec.Spec, p *Plan) (err error) {
-	p.Flavor, err = c.flavor(ctx, s.Flavor)
+	p.Flavor, err = find[Flavor](ctx, c, flavorKind, s.Flavor, nil)
 	return err
 }
 
@@ -98,13 +96,6 @@ func (c *Catalog) resolveImage(ctx context.Context, s *spec.Spec, p *Plan) (err 
 			s.Shown("image", s.Image), p.Image.MinDisk, s.Shown("rootDiskSizeGB", strconv.Itoa(s.RootDiskSizeGB)))
 	}
 	return err
-}
-
-func (c *Catalog) resolveZone(ctx context.Context, s *spec.Spec, _ *Plan) error {
-	if s.AvailabilityZone == "" {
-		return nil
-	}
-	return c.zone(ctx, s.AvailabilityZone)
 }
 
 // resolveNetworks plans one port for each network. When the spec has the same network twice, by name and by ID, the network gets
@@ -132,9 +123,6 @@ func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) er
 // webhook writes a subnet into every object (F-135). When the spec names no network, resolveSubnet plans a port in the subnet's network,
 // with an address from the subnet.
 func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) error {
-	if s.Subnet == "" {
-		return nil
-	}
 	sub, err := c.subnet(ctx, s.Subnet)
 	if err != nil {
 		return err
@@ -153,9 +141,6 @@ func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) erro
 }
 
 func (c *Catalog) resolveGroups(ctx context.Context, s *spec.Spec, p *Plan) error {
-	if s.DisablePortSecurity {
-		return nil
-	}
 	if len(s.SecurityGroups) == 0 {
 		if !slices.ContainsFunc(p.Ports, func(port PlannedPort) bool { return !port.Open }) {
 			return nil
@@ -177,23 +162,19 @@ func (c *Catalog) resolveGroups(ctx context.Context, s *spec.Spec, p *Plan) erro
 }
 
 func (c *Catalog) resolvePool(ctx context.Context, s *spec.Spec, p *Plan) error {
-	if s.FloatingIPPool == "" {
-		return nil
-	}
 	n, err := c.pool(ctx, s.FloatingIPPool)
 	p.PoolID = n.ID
 	return err
 }
 
 func (c *Catalog) resolveServerGroup(ctx context.Context, s *spec.Spec, p *Plan) error {
-	if s.ServerGroup == "" {
-		return nil
+	group := c.sharedServerGroup
+	if s.ServerGroup != spec.SharedServerGroup {
+		group = func(ctx context.Context) (resource, error) {
+			return find[resource](ctx, c, serverGroupKind, s.ServerGroup, nil)
+		}
 	}
-	find := func() (resource, error) { return c.serverGroup(ctx, s.ServerGroup) }
-	if s.ServerGroup == spec.SharedServerGroup {
-		find = func() (resource, error) { return c.sharedServerGroup(ctx) }
-	}
-	g, err := find()
+	g, err := group(ctx)
 	p.ServerGroupID = g.ID
 	return err
 }
@@ -210,19 +191,4 @@ func (c *Catalog) resolveDisk(_ context.Context, s *spec.Spec, p *Plan) error {
 			"conflicts with flavor %s, whose disk of %d GiB is local; remove rootDiskSizeGB or use another flavor", s.Shown("flavor", p.Flavor.Name), p.Flavor.Disk)
 	}
 	return nil
-}
-
-// resolveVolumeType checks the volume type. It leaves the check to Nova in a cloud whose catalog has no volume service.
-func (c *Catalog) resolveVolumeType(ctx context.Context, s *spec.Spec, _ *Plan) error {
-	if id, _ := c.session.Known(); s.RootDiskVolumeType == "" || id == nil || id.Endpoint(client.Volume) == "" {
-		return nil
-	}
-	return c.volumeType(ctx, s.RootDiskVolumeType)
-}
-
-func (c *Catalog) resolveKeyPair(ctx context.Context, s *spec.Spec, _ *Plan) error {
-	if s.KeyName == "" {
-		return nil
-	}
-	return c.keyPair(ctx, s.KeyName)
 }

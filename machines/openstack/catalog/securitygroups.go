@@ -1,9 +1,9 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
@@ -14,24 +14,17 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-var securityGroupKind = kind{"security group", fault.CodeSecurityGroupNotFound, client.Network, "security-groups", "security_groups"}
+var securityGroupKind = kind{name: "security group", notFound: fault.CodeSecurityGroupNotFound, service: client.Network, path: "security-groups", field: "security_groups"}
 
 type securityGroup struct {
 	resource
-	Created     string      `json:"created_at"`
-	Description string      `json:"description"`
-	Rules       []groupRule `json:"security_group_rules"`
-}
-
-// groupRule is a rule of a security group.
-type groupRule struct {
-	Direction string `json:"direction"`
-	Family    string `json:"ethertype"`
-	From      string `json:"remote_group_id"`
+	Created     string               `json:"created_at"`
+	Description string               `json:"description"`
+	Rules       []rules.SecGroupRule `json:"security_group_rules"`
 }
 
 func (c *Catalog) securityGroup(ctx context.Context, name string) (securityGroup, error) {
-	return find(ctx, c, securityGroupKind, name, byNameOrID[securityGroup])
+	return find[securityGroup](ctx, c, securityGroupKind, name, nil)
 }
 
 // defaultSecurityGroup is the name of the security group for specs that name none; machine-controller uses the same name. The group
@@ -71,39 +64,31 @@ func (c *Catalog) defaultGroups(ctx context.Context) ([]securityGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := byNameOrID[securityGroup](ctx, c.session, securityGroupKind, defaultSecurityGroup)
+	all, err := list[securityGroup](ctx, c.session, securityGroupKind, defaultSecurityGroup)
 	return slices.DeleteFunc(all, func(g securityGroup) bool { return g.Project != scope.ProjectID }), err
 }
 
 func oldest(all []securityGroup) securityGroup {
 	return slices.MinFunc(all, func(a, b securityGroup) int {
-		if by := strings.Compare(a.Created, b.Created); by != 0 {
-			return by
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 	})
 }
 
+// makeDefaultGroup creates the default group. Another program may create one at the same time: makeDefaultGroup returns the oldest one,
+// which all programs use. If that is not the new one, it deletes the new one, because nothing uses it yet. A failed deletion is only
+// logged.
 func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
-	made := securityGroup{Description: defaultGroupDescription}
+	var body struct {
+		Group securityGroup `json:"security_group"`
+	}
 	making := client.Call{Service: client.Network, Doing: "creating security group " + defaultSecurityGroup}
 	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		g, err := groups.Create(ctx, api, groups.CreateOpts{Name: defaultSecurityGroup, Description: defaultGroupDescription}).Extract()
-		if err == nil {
-			made.ID, made.Name = g.ID, g.Name
-		}
-		return err
+		return groups.Create(ctx, api, groups.CreateOpts{Name: defaultSecurityGroup, Description: defaultGroupDescription}).ExtractInto(&body)
 	})
 	if err != nil {
-		return made, err
+		return securityGroup{}, err
 	}
-	return c.settleDefaultGroup(ctx, made)
-}
-
-// settleDefaultGroup handles the case that another program has created a default group at the same time as drover. made is the
-// group that drover has just created. settleDefaultGroup returns the oldest default group, which all programs use. If made is not
-// the oldest one, it deletes made, because nothing uses made yet. A failed deletion is only logged.
-func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
+	made := body.Group
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {
 		return made, err
@@ -125,8 +110,8 @@ func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (s
 // addRules adds the missing rules: all traffic from the group's own members, for IPv4 and IPv6.
 func (c *Catalog) addRules(ctx context.Context, g securityGroup) error {
 	for _, family := range []rules.RuleEtherType{rules.EtherType4, rules.EtherType6} {
-		has := func(r groupRule) bool {
-			return r.Direction == string(rules.DirIngress) && r.Family == string(family) && r.From == g.ID
+		has := func(r rules.SecGroupRule) bool {
+			return r.Direction == string(rules.DirIngress) && r.EtherType == string(family) && r.RemoteGroupID == g.ID
 		}
 		if slices.ContainsFunc(g.Rules, has) {
 			continue

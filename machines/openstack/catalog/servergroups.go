@@ -6,16 +6,15 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-var serverGroupKind = kind{"server group", fault.CodeServerGroupNotFound, client.Compute, "os-server-groups", "server_groups"}
-
-func (c *Catalog) serverGroup(ctx context.Context, name string) (resource, error) {
-	return find(ctx, c, serverGroupKind, name, unfiltered[resource])
+var serverGroupKind = kind{
+	name: "server group", notFound: fault.CodeServerGroupNotFound, service: client.Compute, path: "os-server-groups", field: "server_groups", unfiltered: true,
 }
 
 // sharedGroupPolicy spreads servers over as many hosts as possible.
@@ -26,7 +25,7 @@ const sharedGroupPolicy = "soft-anti-affinity"
 func (c *Catalog) sharedServerGroup(ctx context.Context) (resource, error) {
 	name := "drover-" + c.clusterID
 	return lookup(c.cache, serverGroupKind.key(spec.SharedServerGroup), func() (resource, error) {
-		all, err := unfiltered[resource](ctx, c.session, serverGroupKind, name)
+		all, err := list[resource](ctx, c.session, serverGroupKind, name)
 		if err != nil {
 			return resource{}, err
 		}
@@ -38,19 +37,18 @@ func (c *Catalog) sharedServerGroup(ctx context.Context) (resource, error) {
 	})
 }
 
-func (c *Catalog) makeServerGroup(ctx context.Context, name string) (resource, error) {
-	var body struct {
-		Group resource `json:"server_group"`
-	}
+func (c *Catalog) makeServerGroup(ctx context.Context, name string) (made resource, err error) {
 	making := client.Call{Service: client.Compute, Doing: "creating server group " + name, Version: client.VersionServerGroups}
-	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		group := map[string]any{"name": name, "policy": sharedGroupPolicy}
+	err = c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		group := servergroups.CreateOpts{Name: name, Policy: sharedGroupPolicy}
 		if !client.VersionServerGroups.WithoutLoss(api.Microversion) {
-			group = map[string]any{"name": name, "policies": []string{sharedGroupPolicy}}
+			group = servergroups.CreateOpts{Name: name, Policies: []string{sharedGroupPolicy}}
 		}
-		_, err := api.Post(ctx, api.ServiceURL("os-server-groups"), map[string]any{"server_group": group}, &body,
-			&gophercloud.RequestOpts{OkCodes: []int{200}})
+		g, err := servergroups.Create(ctx, api, group).Extract()
+		if err == nil {
+			made.ID = g.ID
+		}
 		return err
 	})
-	return body.Group, err
+	return made, err
 }

@@ -21,22 +21,23 @@ const adoptions = 25
 // server after the next list. If the server has another owner, Adopt sets m.Refusal to the reason instead. It returns Transient
 // while it is not known whether the server has another owner.
 func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
-	var of state.ServerTags
+	var of state.ServerRow
 	var present bool
 	p.With(func(k *state.Project) { of, present = k.Adoptee(m) })
 	if !present {
 		return nil
 	}
-	answer, reason := p.cluster.JudgeServer(m, of, p.existence(ctx, of.Machine))
+	was := of.Metadata.Machine
+	reason, undecided := p.o.Cluster.WhyForeign(m, &of, p.existence(ctx, was))
 	m.Refusal = reason
-	switch answer {
-	case state.Undecided:
+	switch {
+	case undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
-	case state.Adoptable:
+	case reason == "":
 		var recorded bool
-		p.With(func(k *state.Project) { recorded = k.Servers.Adopt(of.ID, of.Machine, m.UID) })
+		p.With(func(k *state.Project) { recorded = k.Servers.Adopt(of.ID, was, m.UID) })
 		if recorded {
-			log.FromContext(ctx).Info("Adopting server, as the operator's annotation allows", "server", of.ID, "machineUID", m.UID, "formerMachineUID", of.Machine)
+			log.FromContext(ctx).Info("Adopting server, as the operator's annotation allows", "server", of.ID, "machineUID", m.UID, "formerMachineUID", was)
 			p.Kick()
 		}
 	}
@@ -45,14 +46,14 @@ func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
 
 // existence reports whether a Machine with that UID exists, in any namespace.
 func (p *Project) existence(ctx context.Context, uid types.UID) state.Existence {
-	if _, ok := p.machines.Get(uid); ok {
+	if _, ok := p.o.Machines.Get(uid); ok {
 		return state.Exists
 	}
-	if p.reader == nil {
+	if p.o.Reader == nil {
 		return state.ExistenceUnknown
 	}
 	all := &v1alpha1.MachineList{}
-	if err := p.reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
+	if err := p.o.Reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
 		return state.ExistenceUnknown
 	}
 	for n := range all.Items {
@@ -70,7 +71,7 @@ func (p *Project) existence(ctx context.Context, uid types.UID) state.Existence 
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	var found []state.Untagged
 	var more bool
-	p.With(func(k *state.Project) { found, more = k.Servers.Untagged(adoptions, p.clock.Now()) })
+	p.With(func(k *state.Project) { found, more = k.Servers.Untagged(adoptions, p.o.Clock.Now()) })
 	if more {
 		p.Kick()
 	}
@@ -79,31 +80,24 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 			log.FromContext(ctx).Info("Cannot tag the ports and the floating IP of a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
-		metadata := p.cluster.Metadata(u.Machine)
-		if err := tagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
+		if err := tagServer(ctx, s, u.ID, p.o.Cluster, u.Machine); err != nil {
 			log.FromContext(ctx).Info("Cannot tag a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
-		p.With(func(k *state.Project) { k.Servers.SetMetadata(u.ID, metadata) })
+		p.With(func(k *state.Project) { k.Servers.Tagged(u.ID, u.Machine) })
 	}
 }
 
 // adoptAddresses writes the Machine's owner tag onto the ports of a server that is being adopted, and onto their floating IP before
 // the port that has it.
 func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u state.Untagged) error {
-	var ports []state.AdoptedPort
-	p.With(func(k *state.Project) { ports = k.AdoptedPorts(u) })
-	for _, a := range ports {
-		if a.FloatingIP != nil {
-			if err := tagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {
-				return err
-			}
-			p.With(func(k *state.Project) { k.AdoptedIP(a, p.clock.Now()) })
-		}
-		if err := tagPort(ctx, s, a.Port.ID, a.Tag); err != nil {
+	var found []state.Adopted
+	p.With(func(k *state.Project) { found = k.AdoptedAddresses(u) })
+	for _, a := range found {
+		if err := tagAddress(ctx, s, a); err != nil {
 			return err
 		}
-		p.With(func(k *state.Project) { k.AdoptedPort(a, p.clock.Now()) })
+		p.With(func(k *state.Project) { k.Adopted(a, p.o.Clock.Now()) })
 	}
 	return nil
 }

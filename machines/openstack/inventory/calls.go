@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
@@ -94,18 +96,18 @@ func lookUpServer(ctx context.Context, id string, do Do) (*state.ServerRow, erro
 	return LookUp[state.ServerRow](ctx, do, call, "server", "servers", id)
 }
 
-// tagServer writes metadata onto a server of a Machine.
-func tagServer(ctx context.Context, s *client.Session, id string, machine types.UID, metadata map[string]string) error {
+// tagServer writes the owner tag of a Machine onto a server.
+func tagServer(ctx context.Context, s *client.Session, id string, cluster state.Cluster, machine types.UID) error {
 	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("tagging server %s with Machine %s", id, machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return compute.UpdateMetadata(ctx, api, id, compute.MetadataOpts(metadata)).Err
+		return compute.UpdateMetadata(ctx, api, id, compute.MetadataOpts{state.MetadataMachineUID: string(machine), state.MetadataClusterID: string(cluster)}).Err
 	})
 }
 
 // portsAtOnce is the maximum number of ports in one list request. The request has their IDs in its URL, whose length is limited.
 const portsAtOnce = 100
 
-// portFields are the fields of a port that drover requests from Neutron: those of state.PortRow.
+// portFields are the fields of a port that drover requests from Neutron: those of state.Port.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "port_security_enabled", "trunk_details"}
 
 // PortListing returns the listing of the ports that match a query.
@@ -128,22 +130,22 @@ func listAddresses(ctx context.Context, s *client.Session) (l state.AddressLists
 	if err != nil {
 		return l, err
 	}
-	l.Ports, err = client.List[state.PortRow](ctx, s, PortListing(url.Values{
+	l.Ports, err = client.List[state.Port](ctx, s, PortListing(url.Values{
 		"project_id": {id.ProjectID}, "fields": portFields,
 	}))
 	if err != nil {
 		return l, err
 	}
-	l.FloatingIPs, err = client.List[state.FloatingIPRow](ctx, s, FloatingIPListing(url.Values{
+	l.FloatingIPs, err = client.List[state.FloatingIP](ctx, s, FloatingIPListing(url.Values{
 		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
 	}))
 	return l, err
 }
 
 // listPorts lists the ports with these IDs, up to 100 with each request.
-func listPorts(ctx context.Context, s *client.Session, ids []string) (rows []state.PortRow, err error) {
+func listPorts(ctx context.Context, s *client.Session, ids []string) (rows []state.Port, err error) {
 	for some := range slices.Chunk(ids, portsAtOnce) {
-		more, err := client.List[state.PortRow](ctx, s, PortListing(url.Values{"id": some, "fields": portFields}))
+		more, err := client.List[state.Port](ctx, s, PortListing(url.Values{"id": some, "fields": portFields}))
 		if err != nil {
 			return nil, err
 		}
@@ -152,46 +154,42 @@ func listPorts(ctx context.Context, s *client.Session, ids []string) (rows []sta
 	return rows, nil
 }
 
-// tagPort writes an owner tag onto a port.
-func tagPort(ctx context.Context, s *client.Session, id string, tag state.Tag) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging port %s with Machine %s", id, tag.Machine)}
+// tagAddress writes the new owner tag onto a port or floating IP. For a floating IP it also sends the current port_id, because Neutron
+// disassociates a floating IP from its port in an update without port_id.
+func tagAddress(ctx context.Context, s *client.Session, a state.Adopted) error {
+	what := cmp.Or(a.Port.ID, a.FloatingIP.Address)
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging %s %s with Machine %s", a.Tag.Kind, what, a.Tag.Machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return ports.Update(ctx, api, id, ports.UpdateOpts{Description: new(tag.String())}).Err
-	})
-}
-
-// tagFloatingIP writes an owner tag onto a floating IP. It also sends the current port_id, because Neutron disassociates a
-// floating IP from its port in an update without port_id.
-func tagFloatingIP(ctx context.Context, s *client.Session, ip state.FloatingIP, tag state.Tag) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging floating IP %s with Machine %s", ip.Address, tag.Machine)}
-	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(tag.String()), PortID: &ip.PortID}).Err
+		if ip := a.FloatingIP; ip.ID != "" {
+			return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(a.Tag.String()), PortID: &ip.PortID}).Err
+		}
+		return ports.Update(ctx, api, a.Port.ID, ports.UpdateOpts{Description: new(a.Tag.String())}).Err
 	})
 }
 
 // lookUpPort gets one port by its ID.
-func lookUpPort(ctx context.Context, s *client.Session, id string) (*state.PortRow, error) {
+func lookUpPort(ctx context.Context, s *client.Session, id string) (*state.Port, error) {
 	call := client.Call{Service: client.Network, Doing: "looking up port " + id}
-	return LookUp[state.PortRow](ctx, s.Do, call, "port", "ports", id)
+	return LookUp[state.Port](ctx, s.Do, call, "port", "ports", id)
 }
 
 // lookUpFloatingIP gets one floating IP by its ID.
-func lookUpFloatingIP(ctx context.Context, s *client.Session, id string) (*state.FloatingIPRow, error) {
+func lookUpFloatingIP(ctx context.Context, s *client.Session, id string) (*state.FloatingIP, error) {
 	call := client.Call{Service: client.Network, Doing: "looking up floating IP " + id}
-	return LookUp[state.FloatingIPRow](ctx, s.Do, call, "floatingip", "floatingips", id)
+	return LookUp[state.FloatingIP](ctx, s.Do, call, "floatingip", "floatingips", id)
 }
 
 // deleteResource deletes a server, port or floating IP. Messages contain the reason why.
-func deleteResource(ctx context.Context, s *client.Session, kind state.Kind, id, why string) error {
+func deleteResource(ctx context.Context, s *client.Session, kind cloud.ResourceKind, id, why string) error {
 	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting %s %s, %s", kind, id, why)}
-	if kind == state.ServerKind {
+	if kind == cloud.ResourceServer {
 		call.Service = client.Compute
 	}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		switch kind {
-		case state.ServerKind:
+		case cloud.ResourceServer:
 			return compute.Delete(ctx, api, id).ExtractErr()
-		case state.FloatingIPKind:
+		case cloud.ResourceFloatingIP:
 			return floatingips.Delete(ctx, api, id).ExtractErr()
 		}
 		return ports.Delete(ctx, api, id).ExtractErr()

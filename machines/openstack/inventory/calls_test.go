@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
 // idPrefix is the ID of a server without its last hexadecimal digit.
@@ -171,7 +172,7 @@ func TestLargePagesOfSeveralClouds(t *testing.T) {
 			s := session(t, &largeCloud{arrived: arrived.Done, release: release})
 			done.Go(func() {
 				rows, _, err := listServers(t.Context(), s, time.Time{}, true)
-				if err != nil || len(rows) != 1000 || len(rows[999].Metadata) != 1 || rows[999].Tags().Machine != "m" {
+				if err != nil || len(rows) != 1000 || rows[999].Metadata != (state.Metadata{Machine: "m"}) {
 					t.Errorf("got %d rows, %v", len(rows), err)
 				}
 			})

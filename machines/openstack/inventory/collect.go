@@ -13,7 +13,7 @@ import (
 // Tagged returns the resources of this cluster in the project, from the last lists. It makes no call.
 func (p *Project) Tagged() (all cloud.Project) {
 	p.With(func(k *state.Project) {
-		all = cloud.Project{Name: p.site.String(), Unknown: k.Doubt(), Resources: k.Tagged()}
+		all = cloud.Project{Name: p.o.Site.String(), Unknown: k.Doubt(), Resources: k.Tagged()}
 	})
 	return all
 }
@@ -23,12 +23,12 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	s := p.session.Load()
 	err := p.check(ctx, s, r)
 	if err == nil {
-		err = deleteResource(ctx, s, state.Kind(r.Kind), r.ID, "which has no Machine")
+		err = deleteResource(ctx, s, r.Kind, r.ID, "which has no Machine")
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	p.With(func(k *state.Project) { k.Collected(r, p.clock.Now()) })
+	p.With(func(k *state.Project) { k.Collected(r, p.o.Clock.Now()) })
 	p.Kick()
 	return nil
 }
@@ -55,7 +55,7 @@ func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Re
 	if err != nil {
 		return err
 	}
-	if tags := row.Tags(); !p.cluster.Has(tags) || tags.Machine != r.Machine {
+	if !p.o.Cluster.Has(row.Metadata) || row.Metadata.Machine != r.Machine {
 		return leftAlone(r, "its metadata does not name this cluster and Machine %s", r.Machine)
 	}
 	return nil
@@ -94,7 +94,7 @@ func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r clou
 }
 
 func (p *Project) checkTag(description string, r cloud.Resource) error {
-	if tag, ours := p.cluster.Read(state.Kind(r.Kind), description); !ours || tag.Machine != r.Machine {
+	if tag, ours := p.o.Cluster.Read(r.Kind, description); !ours || tag.Machine != r.Machine {
 		return leftAlone(r, "its description does not name this cluster and Machine %s", r.Machine)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (p *Project) checkTag(description string, r cloud.Resource) error {
 const serverPorts = "compute:"
 
 // checkUnused returns an error if an existing server, or another device, uses the port.
-func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *state.PortRow) error {
+func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *state.Port) error {
 	switch {
 	case port.DeviceOwner != "" && !strings.HasPrefix(port.DeviceOwner, serverPorts):
 		return leftAlone(r, "port %s is used by %s %s", port.ID, port.DeviceOwner, port.DeviceID)

@@ -39,7 +39,7 @@ func (m machine) when(is bool) types.UID {
 func newProject(t *testing.T, m state.Machine) *Project {
 	t.Helper()
 	return New(Options{
-		Clock: clocktesting.NewFakeClock(noon), ClusterID: testCluster, Site: state.Site{Project: "p", Region: "r"}, Machines: machine(m),
+		Clock: clocktesting.NewFakeClock(noon), Cluster: testCluster, Site: state.Site{Project: "p", Region: "r"}, Machines: machine(m),
 		Changed: func(context.Context, *Project, state.Change) {},
 		Other:   func(*Project, *client.Session) *client.Session { return nil },
 	})

@@ -22,8 +22,8 @@ type Options struct {
 	// Endpoint is the URL of the project's Keystone. Site is the project and the region.
 	Endpoint string
 	Site     state.Site
-	// ClusterID is the cluster's ID in the owner tag of every resource.
-	ClusterID string
+	// Cluster is the cluster's ID in the owner tag of every resource.
+	Cluster state.Cluster
 	// Machines has the Machines for which Cloud.Instance was called.
 	Machines state.Machines
 	// Reader lists all Machines. nil means that only the Machines in the field Machines are known.
@@ -37,19 +37,10 @@ type Options struct {
 // Project follows the servers, ports, floating IPs and quotas of one project in one region, for all its Machines, whatever
 // credentials they use.
 type Project struct {
-	clock    clock.Clock
-	cluster  state.Cluster
-	machines state.Machines
-	changed  func(ctx context.Context, p *Project, c state.Change)
-	other    func(p *Project, than *client.Session) *client.Session
-	reader   ctrlclient.Reader
-	kicks    chan struct{}
+	o     Options
+	kicks chan struct{}
 	// creates receives a value after a server was created, so that the next list is made earlier.
 	creates chan struct{}
-	// site is the project and the region.
-	site     state.Site
-	endpoint string
-
 	session atomic.Pointer[client.Session]
 
 	// mu guards known. It is not held during a call.
@@ -59,21 +50,20 @@ type Project struct {
 
 // New returns a Project that knows no resources before Run is called.
 func New(o Options) *Project {
-	cluster := state.Cluster(o.ClusterID)
 	p := &Project{
-		clock: o.Clock, cluster: cluster, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
-		kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), endpoint: o.Endpoint, site: o.Site,
-		known: state.New(cluster, o.Site, o.Machines, o.Clock.Now(), o.Session.NoteFault),
+		o: o, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1),
+		known: state.New(o.Cluster, o.Site, o.Machines, o.Clock.Now(), o.Session.NoteFault),
 	}
 	p.session.Store(o.Session)
+	p.o.Session = nil // only the session in use stays in memory
 	return p
 }
 
 // Endpoint returns the URL of the project's Keystone.
-func (p *Project) Endpoint() string { return p.endpoint }
+func (p *Project) Endpoint() string { return p.o.Endpoint }
 
 // Site returns the project and the region.
-func (p *Project) Site() state.Site { return p.site }
+func (p *Project) Site() state.Site { return p.o.Site }
 
 // With calls f with what is known of the project, while it holds the lock: f makes no call to a cloud, and does not use p.
 func (p *Project) With(f func(s *state.Project)) {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
@@ -11,7 +12,7 @@ import (
 func TestInventoryOfAProjectIsSafeForConcurrentUse(t *testing.T) {
 	m := state.Machine{UID: "u1", ServerName: "worker-1", ServerID: "s1", Adopts: "s2"}
 	p := newProject(t, m)
-	tag := state.Tag{Kind: state.PortKind, Cluster: testCluster, Machine: m.UID}
+	tag := state.Tag{Kind: cloud.ResourcePort, Cluster: testCluster, Machine: m.UID}
 	for name, ask := range map[string]func(m state.Machine){
 		"With":  func(m state.Machine) { p.With(func(s *state.Project) { s.Facts(&m) }) },
 		"Adopt": func(m state.Machine) { _ = p.Adopt(t.Context(), &m) },
@@ -30,8 +31,8 @@ func TestInventoryOfAProjectIsSafeForConcurrentUse(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() { ask(m) })
-				all.Go(func() { p.AddServer(m.UID, "s1", m.ServerName, state.Amounts{}) })
-				all.Go(func() { p.With(func(s *state.Project) { s.AddPort(tag, &state.PortRow{ID: "p1"}, noon) }) })
+				all.Go(func() { p.AddServer(m.UID, "s1", m.ServerName) })
+				all.Go(func() { p.With(func(s *state.Project) { s.AddPort(tag, state.Port{ID: "p1"}, noon) }) })
 			}
 			all.Wait()
 		})

@@ -21,18 +21,18 @@ func (p *Project) Run(ctx context.Context) {
 // wait waits for the given period. It ends earlier when Kick is called (state.FastPeriod after the first call) or a server is
 // created (state.BuildPeriod after the first create).
 func (p *Project) wait(ctx context.Context, period time.Duration) {
-	due := p.clock.Now().Add(period)
+	due := p.o.Clock.Now().Add(period)
 	sooner := func(period time.Duration) {
-		if soon := p.clock.Now().Add(period); soon.Before(due) {
+		if soon := p.o.Clock.Now().Add(period); soon.Before(due) {
 			due = soon
 		}
 	}
 	for {
-		left := due.Sub(p.clock.Now())
+		left := due.Sub(p.o.Clock.Now())
 		if left <= 0 {
 			return
 		}
-		timer := p.clock.NewTimer(left)
+		timer := p.o.Clock.NewTimer(left)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -53,7 +53,7 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 func (p *Project) poll(ctx context.Context) time.Duration {
 	s := p.session.Load()
 	var round state.Round
-	p.With(func(k *state.Project) { round = k.Round(p.clock.Now()) })
+	p.With(func(k *state.Project) { round = k.Round(p.o.Clock.Now()) })
 	answers, err := p.ask(ctx, s, round)
 	if err != nil {
 		return p.listsFailed(ctx, s, err)
@@ -61,7 +61,7 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	raised := p.lookAtQuotas(ctx, s)
 	next, news := p.apply(ctx, answers)
 	news.All = news.All || raised
-	p.changed(ctx, p, news)
+	p.o.Changed(ctx, p, news)
 	p.tagServers(ctx, s)
 	p.lookAtUnjoined(ctx, s)
 	p.removeDuplicates(ctx, s)
@@ -82,7 +82,7 @@ func (p *Project) ask(ctx context.Context, s *client.Session, round state.Round)
 		}
 	}
 	a.Looked = round.SecondLook && p.takeSecondLook(ctx, s, round.Ports)
-	asked := p.clock.Now()
+	asked := p.o.Clock.Now()
 	rows, date, err := listServers(ctx, s, round.Since, round.Full)
 	a.Rows, a.Date = rows, date.Time
 	if date.dated {
@@ -97,7 +97,7 @@ func (p *Project) listAddresses(ctx context.Context, s *client.Session, started 
 	if err != nil {
 		return err
 	}
-	p.With(func(k *state.Project) { k.ApplyAddresses(l, started, p.clock.Now()) })
+	p.With(func(k *state.Project) { k.ApplyAddresses(l, started, p.o.Clock.Now()) })
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (p *Project) listAddressesAgain(ctx context.Context, s *client.Session, sta
 		return
 	}
 	log.FromContext(ctx).Info("Cannot list ports and floating IPs; keeping the known ones", "error", err.Error())
-	p.With(func(k *state.Project) { k.AddressesFailed(p.clock.Now()) })
+	p.With(func(k *state.Project) { k.AddressesFailed(p.o.Clock.Now()) })
 }
 
 // takeSecondLook reads these ports by their IDs, to see whether they are attached to servers that the list of servers does not show
@@ -120,13 +120,13 @@ func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []s
 		log.FromContext(ctx).Info("Cannot look up ports without a server yet", "ports", len(ids), "error", err.Error())
 		return false
 	}
-	p.With(func(k *state.Project) { k.SetPorts(rows, p.clock.Now()) })
+	p.With(func(k *state.Project) { k.SetPorts(rows, p.o.Clock.Now()) })
 	return true
 }
 
 // apply updates the known resources from the lists. It returns the time until the next round and what has changed.
 func (p *Project) apply(ctx context.Context, a state.Answers) (next time.Duration, news state.Change) {
-	a.Now = p.clock.Now()
+	a.Now = p.o.Clock.Now()
 	p.With(func(k *state.Project) { next, news = k.Apply(a) })
 	if news.All {
 		log.FromContext(ctx).Info("Listed the servers of a project", "servers", len(a.Rows))
@@ -138,16 +138,16 @@ func (p *Project) apply(ctx context.Context, a state.Answers) (next time.Duratio
 // to other credentials. When lists have failed for a long time, it triggers a reconcile of the Machines, so that their status
 // shows the failure.
 func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error) time.Duration {
-	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
+	if other := p.o.Other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)
 	}
 	var f state.Failure
-	p.With(func(k *state.Project) { f = k.Failed(err, p.clock.Now()) })
+	p.With(func(k *state.Project) { f = k.Failed(err, p.o.Clock.Now()) })
 	if f.First {
 		log.FromContext(ctx).Info("Cannot list the servers of a project; keeping the known ones", "error", err.Error())
 	}
 	if f.Outdated {
-		p.changed(ctx, p, state.Change{All: true})
+		p.o.Changed(ctx, p, state.Change{All: true})
 	}
 	return f.Next
 }

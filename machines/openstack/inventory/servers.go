@@ -9,13 +9,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/state"
 )
 
-// AddServer adds a server that was just created for a Machine with the reserved quota used, with the ID from Nova's answer, and
-// schedules a list.
-func (p *Project) AddServer(machine types.UID, serverID, name string, used state.Amounts) {
-	p.With(func(s *state.Project) {
-		s.Quotas.Use(machine, used)
-		s.AddServer(machine, serverID, name, p.clock.Now())
-	})
+// AddServer adds a server that was just created for a Machine with its reserved quota, with the ID from Nova's answer, and schedules a
+// list.
+func (p *Project) AddServer(machine types.UID, serverID, name string) {
+	p.With(func(s *state.Project) { s.AddServer(machine, serverID, name, p.o.Clock.Now()) })
 	signal(p.creates)
 }
 
@@ -24,7 +21,7 @@ func (p *Project) AddServer(machine types.UID, serverID, name string, used state
 // Machine's ports unusable for another server.
 func (p *Project) CreateFailed(tag state.Tag, err error, want state.Amounts) {
 	var soon bool
-	p.With(func(s *state.Project) { soon = s.CreateFailed(tag, err, want, p.clock.Now()) })
+	p.With(func(s *state.Project) { soon = s.CreateFailed(tag, err, want, p.o.Clock.Now()) })
 	if soon {
 		p.Kick()
 	}
@@ -34,7 +31,7 @@ func (p *Project) CreateFailed(tag state.Tag, err error, want state.Amounts) {
 // the answer. A 404 is not an error: it proves that the server is gone.
 func (p *Project) Prove(ctx context.Context, do Do, m *state.Machine, serverID string) error {
 	found, err := lookUpServer(ctx, serverID, do)
-	p.With(func(s *state.Project) { s.LookedUp(m, serverID, found, err, p.clock.Now()) })
+	p.With(func(s *state.Project) { s.LookedUp(m, serverID, found, err, p.o.Clock.Now()) })
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}

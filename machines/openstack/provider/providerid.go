@@ -3,6 +3,8 @@ package provider
 import (
 	"fmt"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Scheme is the prefix of OpenStack's provider IDs.
@@ -52,25 +54,4 @@ func parse(text string) (ID, bool) {
 const uuidLength = 36
 
 // IsUUID reports whether text is a UUID in the form with hyphens, in upper or lower case.
-func IsUUID(text string) bool {
-	if len(text) != uuidLength {
-		return false
-	}
-	for at, c := range []byte(text) {
-		switch at {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if !isHex(c) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
+func IsUUID(text string) bool { return len(text) == uuidLength && uuid.Validate(text) == nil }

@@ -6,45 +6,18 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Port is a port with a Machine's owner tag.
+// Port is a port of the project: the fields of a port in Neutron's lists that drover uses and, if the port has a Machine's owner tag, what
+// drover knows besides.
 type Port struct {
-	ID, NetworkID string
-	// ServerID is the server to which the port was bound when Neutron last returned the port; empty when it was unbound.
-	ServerID  string
-	Addresses []string
-	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. drover looks the port up
-	// before it uses the port.
-	Doubtful bool
-	// NamedByCreate is true when a server create with an unknown outcome may name the port: the answer to the create was lost, or
-	// another process created the port and may have created a server on it before that process ended. drover uses the port for no
-	// other server; it replaces the port.
-	NamedByCreate bool
-	// Open is true when port security is off for the port, so that no security group applies.
-	Open bool
-	// Since is when drover first saw the port, on drover's clock.
-	Since time.Time
-}
-
-// FloatingIP is a floating IP with a Machine's owner tag.
-type FloatingIP struct {
-	ID, Address string
-	// PortID is the port to which the floating IP is attached; empty when it is attached to none.
-	PortID string
-	// Since is when drover first saw the floating IP, on drover's clock.
-	Since time.Time
-}
-
-// place is where a floating IP was last seen: the port that it was attached to, and the server of that port.
-type place struct{ PortID, ServerID string }
-
-// PortRow holds those fields of a port in Neutron's lists that drover uses.
-type PortRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	NetworkID   string `json:"network_id"`
-	DeviceID    string `json:"device_id"`
+	// DeviceID is the server to which the port was bound when Neutron last returned the port; empty when it was unbound.
+	DeviceID string `json:"device_id"`
 	// DeviceOwner is the kind of device that uses the port. It is set only by a look-up by ID, not by a list.
 	DeviceOwner string `json:"device_owner"`
 	// PortSecurity is nil in a cloud without Neutron's extension port-security.
@@ -58,37 +31,42 @@ type PortRow struct {
 			ID string `json:"port_id"`
 		} `json:"sub_ports"`
 	} `json:"trunk_details"`
+
+	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. drover looks the port up
+	// before it uses the port.
+	Doubtful bool `json:"-"`
+	// NamedByCreate is true when a server create with an unknown outcome may name the port: the answer to the create was lost, or
+	// another process created the port and may have created a server on it before that process ended. drover uses the port for no
+	// other server; it replaces the port.
+	NamedByCreate bool `json:"-"`
+	// Since is when drover first saw the port, on drover's clock.
+	Since time.Time `json:"-"`
 }
 
+// Open reports whether port security is off for the port, so that no security group applies.
+func (p Port) Open() bool { return p.PortSecurity != nil && !*p.PortSecurity }
+
 // addresses returns the port's fixed addresses.
-func (r *PortRow) addresses() (all []string) {
-	for _, ip := range r.FixedIPs {
+func (p Port) addresses() (all []string) {
+	for _, ip := range p.FixedIPs {
 		all = append(all, ip.Address)
 	}
 	return all
 }
 
-// FloatingIPRow holds the fields of a floating IP in Neutron's lists that drover uses.
-type FloatingIPRow struct {
+// FloatingIP is a floating IP of the project, with the fields in Neutron's lists that drover uses.
+type FloatingIP struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	Address     string `json:"floating_ip_address"`
-	PortID      string `json:"port_id"`
+	// PortID is the port to which the floating IP is attached; empty when it is attached to none.
+	PortID string `json:"port_id"`
+	// Since is when drover first saw the floating IP, on drover's clock, if it has a Machine's owner tag.
+	Since time.Time `json:"-"`
 }
 
-// Owned converts the row into a Port. It sets NamedByCreate, because another process may have sent a server create that names the
-// port.
-func (r *PortRow) Owned() Port {
-	return Port{
-		ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true,
-		Addresses: r.addresses(), Open: r.PortSecurity != nil && !*r.PortSecurity,
-	}
-}
-
-// Owned converts the row into a FloatingIP.
-func (r *FloatingIPRow) Owned() FloatingIP {
-	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
-}
+// place is where a floating IP was last seen: the port that it was attached to, and the server of that port.
+type place struct{ PortID, ServerID string }
 
 // Addresses holds the ports and floating IPs of a project that have an owner tag of this cluster.
 type Addresses struct {
@@ -98,8 +76,10 @@ type Addresses struct {
 	untagged map[string]place
 	// trunked has, by the ID of each server, the addresses of the subports of its ports.
 	trunked map[string][]string
-	// duplicates has, by ID, each port and floating IP that has the same owner tag as another known port or floating IP.
-	duplicates map[string]duplicate
+	// duplicates has, by ID, each port and floating IP whose owner tag is also on another one that drover already knew. It exists when a
+	// create of the previous leader was carried out late. Nothing uses it. drover deletes it when its Machine is gone. UsedBy is the server
+	// to which the port is bound, or the port to which the floating IP is attached.
+	duplicates map[string]cloud.Resource
 }
 
 func newAddresses() *Addresses {
@@ -115,7 +95,7 @@ func (s *Addresses) setPort(tag Tag, port Port, now time.Time) {
 	switch old, ok := s.ports[tag.Machine][tag.N]; {
 	case ok && old.ID == port.ID:
 		port.Since, port.NamedByCreate = old.Since, old.NamedByCreate && port.NamedByCreate
-	case ok && !old.Doubtful && (old.ServerID != "" || port.ServerID == ""):
+	case ok && !old.Doubtful && (old.DeviceID != "" || port.DeviceID == ""):
 		return
 	}
 	if s.ports[tag.Machine] == nil {
@@ -133,40 +113,27 @@ func (s *Addresses) setFloatingIP(tag Tag, ip FloatingIP, now time.Time) {
 	s.floating[tag.Machine] = ip
 }
 
-// ForgetPort removes the n-th port of a Machine if it still has the given ID. If a list has meanwhile shown another port with the
-// same owner tag, that port stays.
-func (s *Addresses) ForgetPort(machine types.UID, n int, id string) {
-	if s.ports[machine][n].ID != id {
-		return
+// idOf returns the ID of the port or floating IP that drover uses for an owner tag; empty when there is none.
+func (s *Addresses) idOf(tag Tag) string {
+	if tag.Kind == cloud.ResourcePort {
+		return s.ports[tag.Machine][tag.N].ID
 	}
-	delete(s.ports[machine], n)
-	if len(s.ports[machine]) == 0 {
-		delete(s.ports, machine)
-	}
+	return s.floating[tag.Machine].ID
 }
 
-// ForgetFloatingIP removes the floating IP of a Machine.
-func (s *Addresses) ForgetFloatingIP(machine types.UID) { delete(s.floating, machine) }
-
-// forget removes a port or floating IP that was deleted, whatever Machine it belonged to.
-func (s *Addresses) forget(id string) {
-	for machine, all := range s.ports {
-		for n := range all {
-			s.ForgetPort(machine, n, id)
+// Forget removes the port or floating IP with an owner tag if it still has the given ID. If a list has meanwhile shown another one with
+// the same owner tag, that one stays.
+func (s *Addresses) Forget(tag Tag, id string) {
+	switch {
+	case s.idOf(tag) != id:
+	case tag.Kind == cloud.ResourceFloatingIP:
+		delete(s.floating, tag.Machine)
+	default:
+		delete(s.ports[tag.Machine], tag.N)
+		if len(s.ports[tag.Machine]) == 0 {
+			delete(s.ports, tag.Machine)
 		}
 	}
-	for machine, ip := range s.floating {
-		if ip.ID == id {
-			s.ForgetFloatingIP(machine)
-		}
-	}
-	delete(s.duplicates, id)
-}
-
-// has reports whether a port or a floating IP of the Machine is known.
-func (s *Addresses) has(machine types.UID) bool {
-	_, hasIP := s.floating[machine]
-	return hasIP || len(s.ports[machine]) > 0
 }
 
 // Ports returns a copy of the Machine's ports, by the number in their owner tags.
@@ -180,17 +147,11 @@ func (s *Addresses) portIDs(machine types.UID) (ids []string) {
 	return ids
 }
 
-// FloatingIP returns the Machine's floating IP, and reports whether there is one.
-func (s *Addresses) FloatingIP(machine types.UID) (FloatingIP, bool) {
-	ip, ok := s.floating[machine]
-	return ip, ok
-}
-
 // internal returns the addresses of the Machine's ports, and those of the subports of all ports of the server.
 func (s *Addresses) internal(machine types.UID, serverID string) []string {
 	all := slices.Clone(s.trunked[serverID])
 	for _, port := range s.ports[machine] {
-		all = append(all, port.Addresses...)
+		all = append(all, port.addresses()...)
 	}
 	return all
 }
@@ -205,18 +166,6 @@ func (s *Addresses) setNamedByCreate(machine types.UID) {
 	s.change(machine, func(p *Port) { p.NamedByCreate = true })
 }
 
-// bind records the bindings of the Machine's ports; servers maps each port ID to the server of the port. It returns the IDs of
-// the ports that are not bound to serverID, in the order of their numbers.
-func (s *Addresses) bind(machine types.UID, servers map[string]string, serverID string) (others []string) {
-	s.change(machine, func(p *Port) { p.ServerID = servers[p.ID] })
-	for _, n := range slices.Sorted(maps.Keys(s.ports[machine])) {
-		if port := s.ports[machine][n]; port.ServerID != serverID {
-			others = append(others, port.ID)
-		}
-	}
-	return others
-}
-
 func (s *Addresses) change(machine types.UID, to func(*Port)) {
 	for n, port := range s.ports[machine] {
 		to(&port)
@@ -226,8 +175,8 @@ func (s *Addresses) change(machine types.UID, to func(*Port)) {
 
 // AddressLists holds complete lists of the ports and floating IPs of a project.
 type AddressLists struct {
-	Ports       []PortRow
-	FloatingIPs []FloatingIPRow
+	Ports       []Port
+	FloatingIPs []FloatingIP
 }
 
 // doubtUnlisted handles ports and floating IPs that were known before the given time and are missing from the lists. A missing
@@ -250,7 +199,7 @@ func (s *Addresses) doubtUnlisted(l AddressLists, before time.Time, isRegistered
 				port.Doubtful = true
 				all[n] = port
 			default:
-				s.ForgetPort(machine, n, port.ID)
+				s.Forget(Tag{Kind: cloud.ResourcePort, Machine: machine, N: n}, port.ID)
 			}
 		}
 	}
@@ -261,27 +210,19 @@ func (s *Addresses) doubtUnlisted(l AddressLists, before time.Time, isRegistered
 	}
 }
 
-// duplicate is a port or floating IP whose owner tag is also on another port or floating IP that drover already knew. It exists
-// when a create of the previous leader was carried out late. Nothing uses it. drover deletes it when its Machine is gone.
-type duplicate struct {
-	tag Tag
-	// on is the server to which the port is bound, or the port to which the floating IP is attached; empty when there is none.
-	on string
-}
-
 // see records what the lists show besides the ports and floating IPs in use: duplicates; the last place of each floating IP without an
 // owner tag of this cluster, which stays recorded when the floating IP is detached, for example because its server is deleted; and the
 // addresses of the subports of each port that is bound to a server, because the subports themselves name no server.
 func (s *Addresses) see(l AddressLists, cluster Cluster) {
-	ports := make(map[string]*PortRow, len(l.Ports))
+	ports := make(map[string]*Port, len(l.Ports))
 	for i := range l.Ports {
 		ports[l.Ports[i].ID] = &l.Ports[i]
 	}
 	before := s.untagged
-	s.duplicates, s.untagged, s.trunked = map[string]duplicate{}, map[string]place{}, map[string][]string{}
+	s.duplicates, s.untagged, s.trunked = map[string]cloud.Resource{}, map[string]place{}, map[string][]string{}
 	for _, row := range ports {
-		if tag, ours := cluster.Read(PortKind, row.Description); ours && s.ports[tag.Machine][tag.N].ID != row.ID {
-			s.duplicates[row.ID] = duplicate{tag: tag, on: row.DeviceID}
+		if tag, ours := cluster.Read(cloud.ResourcePort, row.Description); ours && s.idOf(tag) != row.ID {
+			s.duplicates[row.ID] = cloud.Resource{Kind: tag.Kind, ID: row.ID, Machine: tag.Machine, UsedBy: row.DeviceID}
 		}
 		for _, sub := range row.Trunk.Subports {
 			if sub := ports[sub.ID]; sub != nil && row.DeviceID != "" {
@@ -291,7 +232,7 @@ func (s *Addresses) see(l AddressLists, cluster Cluster) {
 	}
 	for i := range l.FloatingIPs {
 		row := &l.FloatingIPs[i]
-		tag, ours := cluster.Read(FloatingIPKind, row.Description)
+		tag, ours := cluster.Read(cloud.ResourceFloatingIP, row.Description)
 		at := place{PortID: row.PortID}
 		if port := ports[row.PortID]; port != nil {
 			at.ServerID = port.DeviceID
@@ -302,8 +243,8 @@ func (s *Addresses) see(l AddressLists, cluster Cluster) {
 		switch {
 		case !ours && at.ServerID != "":
 			s.untagged[row.ID] = at
-		case ours && s.floating[tag.Machine].ID != row.ID:
-			s.duplicates[row.ID] = duplicate{tag: tag, on: row.PortID}
+		case ours && s.idOf(tag) != row.ID:
+			s.duplicates[row.ID] = cloud.Resource{Kind: tag.Kind, ID: row.ID, Machine: tag.Machine, UsedBy: row.PortID}
 		}
 	}
 }

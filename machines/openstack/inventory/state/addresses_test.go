@@ -7,32 +7,34 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // port returns the owner tag of the n-th port of a Machine.
 func port(machine types.UID, n int) Tag {
-	return Cluster("c1").Tag(PortKind, machine, n)
+	return Cluster("c1").Tag(cloud.ResourcePort, machine, n)
 }
 
 func TestWhichOfTwoPortsWithTheSameOwnerTagTheInventoryKeeps(t *testing.T) {
 	tag := port("u1", 0)
 	for name, tc := range map[string]struct {
-		first, second PortRow
+		first, second Port
 		doubt         bool
 		want          string
 	}{
-		"it keeps the known port when neither port is bound to a server":                {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"it keeps the known port when both ports are bound to a server":                 {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"it takes the new port when only the new port is bound to a server":             {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"it takes the new port when it is not certain that the known port still exists": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"it keeps the known port when neither port is bound to a server":                {Port{ID: "a"}, Port{ID: "b"}, false, "a"},
+		"it keeps the known port when both ports are bound to a server":                 {Port{ID: "a", DeviceID: "s"}, Port{ID: "b", DeviceID: "s"}, false, "a"},
+		"it takes the new port when only the new port is bound to a server":             {Port{ID: "a"}, Port{ID: "b", DeviceID: "s"}, false, "b"},
+		"it takes the new port when it is not certain that the known port still exists": {Port{ID: "a"}, Port{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAddresses()
-			s.setPort(tag, tc.first.Owned(), noon)
+			s.setPort(tag, tc.first, noon)
 			if tc.doubt {
 				s.DoubtPorts("u1")
 			}
-			s.setPort(tag, tc.second.Owned(), noon)
+			s.setPort(tag, tc.second, noon)
 			if got := s.Ports("u1")[0].ID; got != tc.want {
 				t.Errorf("got port %s, want %s", got, tc.want)
 			}
@@ -57,17 +59,17 @@ func TestWhichKnownPortsAndFloatingIPsStayWhenDroverReadsTheCloudsList(t *testin
 			s := newAddresses()
 			s.setPort(port(tc.machine, 0), Port{ID: "a"}, tc.since)
 			ip := FloatingIP{ID: "ip"}
-			s.setFloatingIP(Tag{Machine: tc.machine}, ip, tc.since)
+			s.setFloatingIP(Tag{Kind: cloud.ResourceFloatingIP, Machine: tc.machine}, ip, tc.since)
 			l := AddressLists{}
 			if tc.listed {
-				l = AddressLists{Ports: []PortRow{{ID: "a"}}, FloatingIPs: []FloatingIPRow{{ID: "ip"}}}
+				l = AddressLists{Ports: []Port{{ID: "a"}}, FloatingIPs: []FloatingIP{{ID: "ip"}}}
 			}
 			s.doubtUnlisted(l, noon, isRegistered)
 			got, there := s.Ports(tc.machine)[0]
 			if there != tc.there || got.Doubtful != tc.doubt {
 				t.Errorf("port there: %v, doubtful: %v; want %v, %v", there, got.Doubtful, tc.there, tc.doubt)
 			}
-			if _, there := s.FloatingIP(tc.machine); there != tc.there {
+			if _, there := s.floating[tc.machine]; there != tc.there {
 				t.Errorf("floating IP there: %v, want %v", there, tc.there)
 			}
 		})
@@ -76,7 +78,7 @@ func TestWhichKnownPortsAndFloatingIPsStayWhenDroverReadsTheCloudsList(t *testin
 
 func TestDroverRecordsPortAndServerOfFloatingIPsWithoutThisClustersOwnerTag(t *testing.T) {
 	on := func(port, description string) AddressLists {
-		return AddressLists{Ports: []PortRow{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIPRow{{ID: "ip", PortID: port, Description: description}}}
+		return AddressLists{Ports: []Port{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIP{{ID: "ip", PortID: port, Description: description}}}
 	}
 	for name, tc := range map[string]struct {
 		lists []AddressLists
@@ -112,7 +114,7 @@ func TestAddressesOfSubportsAreThoseOfTheServerOfTheirTrunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newAddresses()
-	s.setPort(port("u1", 0), Port{ID: "parent", ServerID: "s1", Addresses: []string{"10.0.0.5"}}, noon)
+	s.setPort(port("u1", 0), l.Ports[0], noon)
 	s.see(l, "c1")
 	if got := s.internal("u1", "s1"); !slices.Equal(got, []string{"10.1.0.5", "fd00::5", "10.0.0.5"}) {
 		t.Errorf("the server has %v, want its own addresses and those of the subport (F-113)", got)
@@ -122,25 +124,13 @@ func TestAddressesOfSubportsAreThoseOfTheServerOfTheirTrunk(t *testing.T) {
 	}
 }
 
-func TestThePortsOfAMachineThatAreNoLongerBoundToItsServerAreFound(t *testing.T) {
-	s := newAddresses()
-	s.setPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
-	s.setPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)
-	if got := s.bind("u1", map[string]string{"a": "s1"}, "s1"); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("got %v, want the port that no server has", got)
-	}
-	if got := s.Ports("u1"); got[0].ServerID != "s1" || got[1].ServerID != "" {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestForgetPortForgetsOnlyThePortWithTheGivenID(t *testing.T) {
+func TestForgetForgetsOnlyThePortWithTheGivenID(t *testing.T) {
 	s := newAddresses()
 	s.setPort(port("u1", 0), Port{ID: "a"}, noon)
-	if s.ForgetPort("u1", 0, "b"); !s.has("u1") {
+	if s.Forget(port("u1", 0), "b"); !(s.idOf(port("u1", 0)) != "") {
 		t.Error("a port with another ID is forgotten")
 	}
-	if s.ForgetPort("u1", 0, "a"); s.has("u1") {
+	if s.Forget(port("u1", 0), "a"); s.idOf(port("u1", 0)) != "" {
 		t.Error("the port is still known")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 )
@@ -65,7 +66,7 @@ func (d creates) inherited() (machines []types.UID) {
 
 // serverTag returns the tag of a Machine's server.
 func (p *Project) serverTag(machine types.UID) Tag {
-	return p.cluster.Tag(ServerKind, machine, 0)
+	return p.cluster.Tag(cloud.ResourceServer, machine, 0)
 }
 
 // Resources are the known resources of a Machine besides its servers.
@@ -84,7 +85,7 @@ func (r *Resources) Any() bool { return len(r.Ports) > 0 || r.FloatingIP != nil 
 // ResourcesOf returns what is known of a Machine's resources besides its servers. The result is a copy.
 func (p *Project) ResourcesOf(machine types.UID) Resources {
 	r := Resources{Ports: p.Addresses.Ports(machine), InDoubt: p.creates.of(machine)}
-	if ip, has := p.Addresses.FloatingIP(machine); has {
+	if ip, has := p.Addresses.floating[machine]; has {
 		r.FloatingIP = &ip
 	}
 	return r
@@ -109,7 +110,7 @@ func (p *Project) CreateFailed(tag Tag, err error, want Amounts, now time.Time) 
 // server.
 func (p *Project) attempted(tag Tag, now time.Time) {
 	p.creates[tag] = create{ended: now, fulls: p.fulls}
-	if tag.Kind == ServerKind {
+	if tag.Kind == cloud.ResourceServer {
 		p.Addresses.setNamedByCreate(tag.Machine)
 	}
 }
@@ -128,7 +129,7 @@ func (p *Project) CloseCreate(tag Tag, now time.Time) error {
 		return Unsettled("it is not known yet whether the call at %s created the %s; drover looks for it", at, tag.Kind)
 	}
 	bound := p.boundServer(tag.Machine)
-	if tag.Kind != ServerKind || bound == "" {
+	if tag.Kind != cloud.ResourceServer || bound == "" {
 		return nil
 	}
 	return Unsettled("server %s already uses the port; drover looks the server up", bound)
@@ -137,42 +138,39 @@ func (p *Project) CloseCreate(tag Tag, now time.Time) error {
 // boundServer returns the ID of the server that one of the Machine's ports is bound to and that no list has shown; empty when
 // there is none.
 func (p *Project) boundServer(machine types.UID) string {
-	for _, port := range p.Addresses.Ports(machine) {
-		if port.ServerID != "" && p.Servers.byID[port.ServerID] == nil {
-			return port.ServerID
+	for _, port := range p.Addresses.ports[machine] {
+		if port.DeviceID != "" && p.Servers.byID[port.DeviceID] == nil {
+			return port.DeviceID
 		}
 	}
 	return ""
 }
 
-// AddServer adds a server that was just created for a Machine, with the ID from Nova's answer.
+// AddServer adds a server that was just created for a Machine with its reserved quota, with the ID from Nova's answer.
 func (p *Project) AddServer(machine types.UID, serverID, name string, now time.Time) {
-	p.Servers.merge(ServerRow{ID: serverID, Name: name, Status: statusBuild, Metadata: p.cluster.Metadata(machine)}, now)
+	delete(p.Quotas.reserved, machine)
+	p.Servers.merge(ServerRow{ID: serverID, Name: name, Status: statusBuild, Metadata: p.cluster.metadata(machine)}, now)
 }
 
-// AddPort adds a port that this process has just created, with the reserved quota. No request to create a server names the port yet.
-func (p *Project) AddPort(tag Tag, row *PortRow, now time.Time) {
-	port := row.Owned()
-	port.NamedByCreate = false
-	p.Quotas.Use(tag.Machine, Amounts{Ports: 1})
-	p.SetPort(tag, port, now)
-}
-
-// SetPort stores a port. If a create of this port is in doubt, this process has sent that create. Then no create of a server
-// names the port yet, because drover has not known the port's ID until now.
-func (p *Project) SetPort(tag Tag, port Port, now time.Time) {
-	if _, sent := p.creates[tag]; sent {
-		port.NamedByCreate = false
-	}
+// AddPort adds a port that this process has just created. No request to create a server names the port yet.
+func (p *Project) AddPort(tag Tag, port Port, now time.Time) {
 	delete(p.creates, tag)
 	p.Addresses.setPort(tag, port, now)
 }
 
+// SetPort stores a port that Neutron has shown. Another process may have sent a server create that names the port, unless a create of
+// this port is in doubt: then this process has sent that create, and drover has not known the port's ID until now.
+func (p *Project) SetPort(tag Tag, port Port, now time.Time) {
+	_, sent := p.creates[tag]
+	port.NamedByCreate = !sent
+	p.AddPort(tag, port, now)
+}
+
 // SetPorts stores the listed ports that have an owner tag of this cluster.
-func (p *Project) SetPorts(rows []PortRow, now time.Time) {
-	for i := range rows {
-		if tag, ok := p.cluster.Read(PortKind, rows[i].Description); ok {
-			p.SetPort(tag, rows[i].Owned(), now)
+func (p *Project) SetPorts(all []Port, now time.Time) {
+	for _, port := range all {
+		if tag, ok := p.cluster.Read(cloud.ResourcePort, port.Description); ok {
+			p.SetPort(tag, port, now)
 		}
 	}
 }
@@ -185,23 +183,24 @@ func (p *Project) SetFloatingIP(tag Tag, ip FloatingIP, now time.Time) {
 
 // FoundUnbound stores a port that was just looked up. It returns a Transient error when the port is bound to a server that is not
 // known to be gone. drover must look up that server first (see InDoubt).
-func (p *Project) FoundUnbound(tag Tag, row *PortRow, now time.Time) error {
-	p.SetPort(tag, row.Owned(), now)
-	if row.DeviceID == "" || p.IsGone(row.DeviceID) {
+func (p *Project) FoundUnbound(tag Tag, port Port, now time.Time) error {
+	p.SetPort(tag, port, now)
+	if port.DeviceID == "" || p.IsGone(port.DeviceID) {
 		return nil
 	}
-	return Unsettled("port %s is already bound to server %s; drover looks the server up", row.ID, row.DeviceID)
+	return Unsettled("port %s is already bound to server %s; drover looks the server up", port.ID, port.DeviceID)
 }
 
 // IsGone reports whether a server was known and is gone.
 func (p *Project) IsGone(serverID string) bool {
 	k := p.Servers.byID[serverID]
-	return k != nil && k.gone
+	return k != nil && k.gone()
 }
 
 // HasAddresses reports whether ports or floating IPs of the Machine are known, or a create for it is in doubt.
 func (p *Project) HasAddresses(machine types.UID) bool {
-	return p.Addresses.has(machine) || len(p.creates.of(machine)) > 0
+	known := p.ResourcesOf(machine)
+	return known.Any()
 }
 
 // HasNothingOf reports whether servers, ports and floating IPs have all been listed since the start, and no resource of the

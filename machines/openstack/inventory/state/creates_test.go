@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -22,7 +23,7 @@ func TestCreateCallWhoseAnswerWasLost(t *testing.T) {
 		"is no longer in doubt after two minutes and two complete lists (CAPI-19)":                                {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, tag := newProject(), Tag{Kind: PortKind, Machine: "u1"}
+			p, tag := newProject(), Tag{Kind: cloud.ResourcePort, Machine: "u1"}
 			p.attempted(tag, noon)
 			p.fulls += tc.fulls
 			err := p.CloseCreate(tag, noon.Add(tc.after))
@@ -40,7 +41,7 @@ func TestCreateCallsInDoubtOfDeletedMachines(t *testing.T) {
 	t.Run("are forgotten after two minutes and two complete lists, unlike those of existing Machines (F-12)", func(t *testing.T) {
 		p := newProject(Machine{UID: "0"})
 		for n := range 10_000 {
-			p.attempted(Tag{Kind: PortKind, Machine: types.UID(fmt.Sprint(n))}, noon)
+			p.attempted(Tag{Kind: cloud.ResourcePort, Machine: types.UID(fmt.Sprint(n))}, noon)
 		}
 		p.list(noon.Add(SettleTime), AddressLists{})
 		if len(p.creates) != 10_000 {
@@ -54,28 +55,28 @@ func TestCreateCallsInDoubtOfDeletedMachines(t *testing.T) {
 }
 
 // portTag is the owner tag of the first port of the Machine u1.
-var portTag = testCluster.Tag(PortKind, "u1", 0)
+var portTag = testCluster.Tag(cloud.ResourcePort, "u1", 0)
 
 func TestPortsThatAnEarlierRequestForAServerPossiblyUses(t *testing.T) {
-	found := PortRow{ID: "a"}
-	server := testCluster.Tag(ServerKind, "u1", 0)
+	found := Port{ID: "a"}
+	server := testCluster.Tag(cloud.ResourceServer, "u1", 0)
 	for name, tc := range map[string]struct {
 		do   func(*Project)
 		want bool
 	}{
-		"a port that this process created does not count as used by an earlier request for a server (F-21)":          {func(p *Project) { p.SetPort(portTag, Port{ID: "a"}, noon) }, false},
-		"a port known only from a list counts as possibly used by the previous leader's request for a server (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"a port that this process created does not count as used by an earlier request for a server (F-21)":          {func(p *Project) { p.AddPort(portTag, Port{ID: "a"}, noon) }, false},
+		"a port known only from a list counts as possibly used by the previous leader's request for a server (F-21)": {func(p *Project) { p.SetPort(portTag, found, noon) }, true},
 		"a port that this process created still does not count as used after a list has shown the port (F-21)": {func(p *Project) {
-			p.SetPort(portTag, Port{ID: "a"}, noon)
-			p.SetPort(portTag, found.Owned(), noon)
+			p.AddPort(portTag, Port{ID: "a"}, noon)
+			p.SetPort(portTag, found, noon)
 		}, false},
 		"a port counts as possibly used when the answer to a request for a server with that port was lost (F-21)": {func(p *Project) {
-			p.SetPort(portTag, Port{ID: "a"}, noon)
+			p.AddPort(portTag, Port{ID: "a"}, noon)
 			p.attempted(server, noon)
 		}, true},
 		"a port whose own create call lost its answer does not count as used, because no server was requested with it yet (F-21)": {func(p *Project) {
 			p.attempted(portTag, noon)
-			p.SetPort(portTag, found.Owned(), noon)
+			p.SetPort(portTag, found, noon)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestOnlyAPortWithoutAnExistingServerIsFree(t *testing.T) {
 			p.AddServer("u1", "living", "worker-1", noon)
 			p.AddServer("u2", "gone", "worker-2", noon)
 			p.Servers.markGone("gone", "u2", noon)
-			err := p.FoundUnbound(portTag, &PortRow{ID: "a", DeviceID: tc.device}, noon)
+			err := p.FoundUnbound(portTag, Port{ID: "a", DeviceID: tc.device}, noon)
 			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Transient) {
 				t.Errorf("got %v", err)
 			}

@@ -48,20 +48,10 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 	return f
 }
 
-// ServerOf returns the Machine's server, with the field ProviderID left empty; nil when the Machine has no server.
-func (p *Project) ServerOf(m *Machine) *cloud.Server {
-	living, _ := p.Servers.ofMachine(m.UID)
-	own := choose(living, m.ServerID)
-	if own == nil {
-		return nil
-	}
-	return p.server(m, own)
-}
-
 // server converts a server into the type of package cloud. The addresses of the Machine's own ports and floating IP and of subports are included
 // as soon as they are known: Nova learns of a floating IP late, and lists of changed servers never show it.
 func (p *Project) server(m *Machine, k *server) *cloud.Server {
-	ip, _ := p.Addresses.FloatingIP(m.UID)
+	ip := p.Addresses.floating[m.UID]
 	record := &provider.Record{
 		ServerID: k.ID, Zone: k.Zone, HostID: k.HostID, VolumeIDs: k.ending, FloatingIPID: ip.ID, PortIDs: p.Addresses.portIDs(m.UID),
 		ProjectID: p.site.Project, Region: p.site.Region,
@@ -93,13 +83,13 @@ func keyOf(id string) cloud.ServerID { return cloud.ServerID(strings.ToLower(id)
 func (p *Project) ownedByOther(m *Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
 		k := p.Servers.byID[id]
-		if k == nil || k.gone || !k.sighted || k.belongsTo(m.UID) {
+		if k == nil || k.gone() || !k.sighted || k.belongsTo(m.UID) {
 			continue
 		}
 		if m.Refusal != "" && id == m.Adopts {
 			return m.Refusal
 		}
-		_, reason := p.cluster.JudgeServer(m, k.Tags(), ExistenceUnknown)
+		reason, _ := p.cluster.WhyForeign(m, &k.ServerRow, ExistenceUnknown)
 		return reason
 	}
 	return ""
@@ -131,7 +121,7 @@ func (p *Project) absent(m *Machine, gone []*server) (proven bool, unknown strin
 	}
 	if m.ServerID != "" {
 		gone = nil
-		if k := p.Servers.byID[m.ServerID]; k != nil && k.gone {
+		if k := p.Servers.byID[m.ServerID]; k != nil && k.gone() {
 			gone = []*server{k}
 		}
 	}
@@ -147,7 +137,7 @@ func (p *Project) adopteeMissing(m *Machine) bool {
 		return false
 	}
 	k := p.Servers.byID[m.Adopts]
-	return k == nil || k.gone && !k.belongsTo(m.UID)
+	return k == nil || k.gone() && !k.belongsTo(m.UID)
 }
 
 // InDoubt returns the ID of a server of the Machine that drover must look up by its ID; empty when there is none. required is
@@ -173,11 +163,11 @@ func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
 func (p *Project) doubtful(m *Machine, living []*server) string {
 	id := ""
 	for _, k := range living {
-		if k.missing {
+		if k.fate == missing {
 			id = k.ID
 		}
 	}
-	if k := p.Servers.byID[m.ServerID]; id == "" && (k == nil || k.missing) {
+	if k := p.Servers.byID[m.ServerID]; id == "" && (k == nil || k.fate == missing) {
 		id = m.ServerID
 	}
 	if id == "" && len(living) == 0 {
@@ -236,7 +226,7 @@ func (p *Project) losses(most int) (lost int) {
 		switch {
 		case m.ServerID == "", m.Leaving, !m.Replaced:
 			continue
-		case k == nil && m.Recorded != p.site, k != nil && (k.present() || k.machine() != m.UID):
+		case k == nil && m.Recorded != p.site, k != nil && (k.fate == present || k.machine() != m.UID):
 			continue
 		}
 		if living, _ := p.Servers.ofMachine(m.UID); len(living) == 0 || len(living) == 1 && living[0] == k {

@@ -68,7 +68,7 @@ func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
-			p.list(noon, AddressLists{Ports: []PortRow{{ID: "a", Description: portTag.String(), DeviceID: tc.port}}}, tc.rows...)
+			p.list(noon, AddressLists{Ports: []Port{{ID: "a", Description: portTag.String(), DeviceID: tc.port}}}, tc.rows...)
 			if got, required := p.InDoubt(&tc.machine); got != tc.want || required != tc.required {
 				t.Errorf("got %q, required %v; want %q, %v", got, required, tc.want, tc.required)
 			}
@@ -96,7 +96,7 @@ func TestAnswerToTheLookUpOfAServer(t *testing.T) {
 	t.Run("a server that drover knew only from a port is gone after a 404", func(t *testing.T) {
 		p := newProject(Machine{UID: "u1"})
 		p.LookedUp(&Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
-		if k := p.Servers.byID["s9"]; !k.gone {
+		if k := p.Servers.byID["s9"]; !k.gone() {
 			t.Error("the server is not gone")
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // The metadata keys of a server's owner tag.
@@ -18,20 +20,10 @@ const (
 	MetadataClusterID = "drover-cluster-id"
 )
 
-// Kind is the type of a resource that has an owner tag.
-type Kind string
-
-// The kinds of resources.
-const (
-	PortKind       Kind = "port"
-	FloatingIPKind Kind = "floating IP"
-	ServerKind     Kind = "server"
-)
-
 // Tag is an owner tag: it names the Machine that owns a resource. It is the description of a port or floating IP, and part of the
 // metadata of a server.
 type Tag struct {
-	Kind    Kind
+	Kind    cloud.ResourceKind
 	Cluster string
 	Machine types.UID
 	// N numbers the resources of that kind of one Machine, from 0.
@@ -46,7 +38,7 @@ func (tag Tag) String() string {
 }
 
 // parseTag parses the description of a resource. It returns false when drover did not write it.
-func parseTag(kind Kind, description string) (Tag, bool) {
+func parseTag(kind cloud.ResourceKind, description string) (Tag, bool) {
 	parts := strings.Split(description, " ")
 	if len(parts) != 4 || parts[0] != tagPrefix {
 		return Tag{}, false
@@ -99,30 +91,6 @@ type Machines interface {
 // Cluster is the cluster ID, as it is written in owner tags. Only its methods decide who owns a resource.
 type Cluster string
 
-// Verdict is the result of the decision whether a resource belongs to a Machine.
-type Verdict string
-
-const (
-	// Mine means that the resource belongs to the Machine.
-	Mine Verdict = "Mine"
-	// Adoptable means that the owner in the resource's tag does not exist any more, and an operator allows this Machine to take
-	// the resource over.
-	Adoptable Verdict = "Adoptable"
-	// Foreign means that the resource has another owner. drover does not write, use or delete it.
-	Foreign Verdict = "Foreign"
-	// Undecided means that the owner is not known yet. drover treats the resource as foreign, and decides again later.
-	Undecided Verdict = "Unknown"
-)
-
-// ServerTags are the fields of a server that show its owner.
-type ServerTags struct {
-	ID, Name string
-	// Machine is the UID in the server's metadata machine-uid. Cluster is the ID in its metadata drover-cluster-id. Either may be
-	// empty.
-	Machine types.UID
-	Cluster string
-}
-
 // Existence states whether the Machine in a server's tags exists.
 type Existence int
 
@@ -138,62 +106,55 @@ const (
 // MachineOf returns the UID of the Machine in a server's tags. It is empty when there is none, or when the tags have another
 // cluster's ID. A server with another cluster's ID never belongs to this cluster, even when a Machine of this cluster has the same
 // UID, as in a cluster that was restored from the other cluster's backup.
-func (c Cluster) MachineOf(t ServerTags) types.UID {
+func (c Cluster) MachineOf(t Metadata) types.UID {
 	if t.Cluster != "" && t.Cluster != string(c) {
 		return ""
 	}
 	return t.Machine
 }
 
-// JudgeServer decides whether a server belongs to a Machine. owner states whether the Machine in the server's tag exists. The
-// reason is for users; it is empty when the server is the Machine's or adoptable.
-func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict, string) {
-	switch {
+// WhyForeign returns, for users, why a server does not belong to a Machine; empty when it is the Machine's, or when the Machine in the
+// server's tag does not exist any more and an operator allows this Machine to take the server over. owner states whether the Machine in the
+// server's tag exists. drover does not write, use or delete the server of another owner. undecided is true when the owner is not known
+// yet: drover treats the server as another owner's, and decides again later.
+func (c Cluster) WhyForeign(m *Machine, r *ServerRow, owner Existence) (reason string, undecided bool) {
+	switch t := r.Metadata; {
 	case t.Cluster != "" && t.Cluster != string(c):
-		return Foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.ID, MetadataClusterID, t.Cluster)
+		return fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", r.ID, MetadataClusterID, t.Cluster), false
 	case t.Machine != "" && t.Machine == m.UID:
-		return Mine, ""
+		return "", false
 	case t.Machine == "":
-		return Foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.ID, MetadataMachineUID)
-	case m.Adopts != t.ID:
-		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", t.ID, t.Machine, MetadataMachineUID)
-	case t.Name != m.ServerName:
-		return Foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.ID, t.Name, m.ServerName)
+		return fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", r.ID, MetadataMachineUID), false
+	case m.Adopts != r.ID:
+		return fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", r.ID, t.Machine, MetadataMachineUID), false
+	case r.Name != m.ServerName:
+		return fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", r.ID, r.Name, m.ServerName), false
 	case owner == Exists:
-		return Foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", t.ID, t.Machine, MetadataMachineUID)
+		return fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", r.ID, t.Machine, MetadataMachineUID), false
 	case owner == ExistenceUnknown:
-		return Undecided, fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", t.ID, t.Machine)
+		return fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", r.ID, t.Machine), true
 	}
-	return Adoptable, ""
-}
-
-// ownsAddress reports whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the port or
-// floating IP is known to have been on the Machine's own server. For a floating IP of machine-controller, which has no owner tag,
-// onOwn alone decides.
-func (c Cluster) ownsAddress(m *Machine, k Kind, description string, onOwn bool) bool {
-	tag, tagged := parseTag(k, description)
-	if !tagged {
-		return onOwn
-	}
-	return tag.Cluster == string(c) && tag.Machine == m.UID
+	return "", false
 }
 
 // Read returns the owner tag in a description, and reports whether there is one of this cluster.
-func (c Cluster) Read(k Kind, description string) (Tag, bool) {
+func (c Cluster) Read(k cloud.ResourceKind, description string) (Tag, bool) {
 	tag, ok := parseTag(k, description)
 	return tag, ok && tag.Cluster == string(c)
 }
 
 // Tag returns the owner tag of the n-th resource of that kind of a Machine, counted from 0.
-func (c Cluster) Tag(k Kind, machine types.UID, n int) Tag { return Tag{k, string(c), machine, n} }
+func (c Cluster) Tag(k cloud.ResourceKind, machine types.UID, n int) Tag {
+	return Tag{k, string(c), machine, n}
+}
 
-// Metadata returns the metadata with the owner tag of a Machine's server.
-func (c Cluster) Metadata(machine types.UID) map[string]string {
-	return map[string]string{MetadataMachineUID: string(machine), MetadataClusterID: string(c)}
+// metadata returns the metadata with the owner tag of a Machine's server.
+func (c Cluster) metadata(machine types.UID) Metadata {
+	return Metadata{Machine: machine, Cluster: string(c)}
 }
 
 // Has reports whether a server's tags name this cluster.
-func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
+func (c Cluster) Has(t Metadata) bool { return t.Cluster == string(c) }
 
 // doubtAbsence returns why it proves nothing that one project (here) lacks the Machine's server, or showed it as deleted; empty when the
 // server is gone. seen is true when a list of this project has shown the server with the Machine's own tags.

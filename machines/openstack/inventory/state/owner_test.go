@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 func TestOwnerTagIsParsedFromTheDescriptionOfAPort(t *testing.T) {
-	m := Tag{PortKind, "c1", "u1", 3}
-	if got, ok := parseTag(PortKind, m.String()); !ok || got != m {
+	m := Tag{cloud.ResourcePort, "c1", "u1", 3}
+	if got, ok := parseTag(cloud.ResourcePort, m.String()); !ok || got != m {
 		t.Errorf("got %+v", got)
 	}
 	for _, foreign := range []string{"", "my port", "drover a b", "drover a b c", "other a b 1", "drover a b 1 2"} {
-		if _, ok := parseTag(PortKind, foreign); ok {
+		if _, ok := parseTag(cloud.ResourcePort, foreign); ok {
 			t.Errorf("%q is not of this cluster", foreign)
 		}
 	}
@@ -23,33 +25,37 @@ func TestOwnershipOfAServer(t *testing.T) {
 	o := Cluster("c1")
 	asked := &Machine{UID: "u1", ServerName: "worker-1"}
 	allowed := &Machine{UID: "u1", ServerName: "worker-1", Adopts: "s"}
+	row := func(id, name string, machine types.UID, cluster string) ServerRow {
+		return ServerRow{ID: id, Name: name, Metadata: Metadata{Machine: machine, Cluster: cluster}}
+	}
 	for name, tc := range map[string]struct {
 		machine *Machine
-		server  ServerTags
+		server  ServerRow
 		owner   Existence
-		want    Verdict
-		says    string
+		// mine is true when the server's tags alone show that it is the Machine's.
+		mine, undecided bool
+		says            string
 	}{
-		"is Mine when the server has the Machine's UID and the cluster's ID":                                                            {asked, ServerTags{"s", "x", "u1", "c1"}, Exists, Mine, ""},
-		"is Mine when the server has the Machine's UID and no cluster ID, like servers of Kubermatic's machine-controller":              {asked, ServerTags{"s", "x", "u1", ""}, Exists, Mine, ""},
-		"is Foreign when the server has another cluster's ID, even with the Machine's UID (F-1)":                                        {asked, ServerTags{"s", "worker-1", "u1", "c2"}, Exists, Foreign, "another cluster"},
-		"is Foreign when the server has another cluster's ID, even when an operator permits the adoption (F-1)":                         {allowed, ServerTags{"s", "worker-1", "u9", "c2"}, ExistsNot, Foreign, "another cluster"},
-		"is Foreign when the server has no Machine's UID, even with the name of the Machine's server (F-1)":                             {asked, ServerTags{"s", "worker-1", "", ""}, ExistsNot, Foreign, "no metadata machine-uid"},
-		"is Foreign when the server has no Machine's UID, even when an operator permits the adoption (F-1)":                             {allowed, ServerTags{"s", "worker-1", "", "c1"}, ExistsNot, Foreign, "no metadata machine-uid"},
-		"is Foreign when the server has another Machine's UID and no operator permits the adoption (F-1)":                               {asked, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
-		"is Adoptable when an operator permits the adoption and the Machine in the server's owner tag does not exist (F-1)":             {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Adoptable, ""},
-		"is Adoptable when an operator permits it and the server, like machine-controller's, has no cluster ID (F-1)":                   {allowed, ServerTags{"s", "worker-1", "u9", ""}, ExistsNot, Adoptable, ""},
-		"is Foreign while the Machine in the server's owner tag exists, even when an operator permits the adoption (F-1)":               {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, Exists, Foreign, "exists"},
-		"is Undecided when an operator permits the adoption and drover does not know whether the server's Machine exists (F-1)":         {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistenceUnknown, Undecided, "not known"},
-		"is Foreign when the server's name is not the name that the Machine requires, even when an operator permits the adoption (F-1)": {allowed, ServerTags{"s", "control-plane-1", "u9", "c1"}, ExistsNot, Foreign, "its name is control-plane-1"},
-		"is Foreign when the operator permits only the adoption of another server (F-1)":                                                {allowed, ServerTags{"t", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
+		"is the Machine's when the server has the Machine's UID and the cluster's ID":                                                           {asked, row("s", "x", "u1", "c1"), Exists, true, false, ""},
+		"is the Machine's when the server has the Machine's UID and no cluster ID, like servers of Kubermatic's machine-controller":             {asked, row("s", "x", "u1", ""), Exists, true, false, ""},
+		"is another owner's when the server has another cluster's ID, even with the Machine's UID (F-1)":                                        {asked, row("s", "worker-1", "u1", "c2"), Exists, false, false, "another cluster"},
+		"is another owner's when the server has another cluster's ID, even when an operator permits the adoption (F-1)":                         {allowed, row("s", "worker-1", "u9", "c2"), ExistsNot, false, false, "another cluster"},
+		"is another owner's when the server has no Machine's UID, even with the name of the Machine's server (F-1)":                             {asked, row("s", "worker-1", "", ""), ExistsNot, false, false, "no metadata machine-uid"},
+		"is another owner's when the server has no Machine's UID, even when an operator permits the adoption (F-1)":                             {allowed, row("s", "worker-1", "", "c1"), ExistsNot, false, false, "no metadata machine-uid"},
+		"is another owner's when the server has another Machine's UID and no operator permits the adoption (F-1)":                               {asked, row("s", "worker-1", "u9", "c1"), ExistsNot, false, false, "Machine with UID u9"},
+		"is adopted when an operator permits the adoption and the Machine in the server's owner tag does not exist (F-1)":                       {allowed, row("s", "worker-1", "u9", "c1"), ExistsNot, false, false, ""},
+		"is adopted when an operator permits it and the server, like machine-controller's, has no cluster ID (F-1)":                             {allowed, row("s", "worker-1", "u9", ""), ExistsNot, false, false, ""},
+		"is another owner's while the Machine in the server's owner tag exists, even when an operator permits the adoption (F-1)":               {allowed, row("s", "worker-1", "u9", "c1"), Exists, false, false, "exists"},
+		"is undecided when an operator permits the adoption and drover does not know whether the server's Machine exists (F-1)":                 {allowed, row("s", "worker-1", "u9", "c1"), ExistenceUnknown, false, true, "not known"},
+		"is another owner's when the server's name is not the name that the Machine requires, even when an operator permits the adoption (F-1)": {allowed, row("s", "control-plane-1", "u9", "c1"), ExistsNot, false, false, "its name is control-plane-1"},
+		"is another owner's when the operator permits only the adoption of another server (F-1)":                                                {allowed, row("t", "worker-1", "u9", "c1"), ExistsNot, false, false, "Machine with UID u9"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, reason := o.JudgeServer(tc.machine, tc.server, tc.owner)
-			if got != tc.want || !strings.Contains(reason, tc.says) || (tc.says == "") != (reason == "") {
-				t.Errorf("got %s, %q", got, reason)
+			reason, undecided := o.WhyForeign(tc.machine, &tc.server, tc.owner)
+			if undecided != tc.undecided || !strings.Contains(reason, tc.says) || (tc.says == "") != (reason == "") {
+				t.Errorf("got %q, undecided: %v", reason, undecided)
 			}
-			if owner := o.MachineOf(tc.server); (owner == tc.machine.UID) != (tc.want == Mine) {
+			if owner := o.MachineOf(tc.server.Metadata); (owner == tc.machine.UID) != tc.mine {
 				t.Errorf("by its tags it belongs to %q", owner)
 			}
 		})
@@ -57,10 +63,9 @@ func TestOwnershipOfAServer(t *testing.T) {
 }
 
 func TestOwnershipOfAFloatingIP(t *testing.T) {
-	o := Cluster("c1")
 	m := &Machine{UID: "u1"}
 	tagText := func(cluster string, machine types.UID) string {
-		return Tag{FloatingIPKind, cluster, machine, 0}.String()
+		return Tag{cloud.ResourceFloatingIP, cluster, machine, 0}.String()
 	}
 	for name, tc := range map[string]struct {
 		description string
@@ -75,7 +80,13 @@ func TestOwnershipOfAFloatingIP(t *testing.T) {
 		"is not the Machine's when it has no owner tag and was never seen on the Machine's server":          {"", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := o.ownsAddress(m, FloatingIPKind, tc.description, tc.onOwn); got != tc.want {
+			p, ip := newProject(), FloatingIP{ID: "ip", PortID: "a", Description: tc.description}
+			p.list(noon, AddressLists{}, active("s1", "u1"))
+			p.Servers.markGone("s1", "u1", noon)
+			if tc.onOwn {
+				p.Addresses.untagged = map[string]place{"ip": {"a", "s1"}}
+			}
+			if got := p.OwnsFloatingIP(m, &ip, false); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -23,8 +24,9 @@ type Project struct {
 	began     time.Time
 	noteFault func(serverID string, code int, text string)
 	creates   creates
-	// uses holds, for each Machine, what a call in progress does with the Machine's ports and floating IPs.
-	uses map[types.UID]use
+	// used has the Machines whose ports and floating IPs a call in progress uses: a resource that may use them is being created, or one
+	// of them is being released.
+	used sets.Set[types.UID]
 	// stamp is the cloud's time of the last list, and ahead is how far the cloud's clock is ahead of drover's. lastFull and lastList are
 	// when the last complete list and the last list of any kind began, on drover's clock. fulls is the number of complete lists.
 	stamp              time.Time
@@ -44,18 +46,6 @@ type Project struct {
 	current time.Time
 }
 
-// use is what a call in progress does with the ports and floating IPs of a Machine.
-type use int
-
-const (
-	// unused means that no call uses the ports and floating IPs of the Machine.
-	unused use = iota
-	// making means that a resource which may use the ports and floating IPs is being created for the Machine.
-	making
-	// releasing means that a port or floating IP of the Machine is being deleted.
-	releasing
-)
-
 // New returns a Project without any known resources. machines has the Machines for which Cloud.Instance was called. began is when this
 // process started to list: the previous leader makes no calls after that time. noteFault is called with the fault of each server of this
 // cluster that went to ERROR; it may be nil.
@@ -63,7 +53,7 @@ func New(cluster Cluster, site Site, machines Machines, began time.Time, noteFau
 	return &Project{
 		Servers: newServers(cluster, machines), Addresses: newAddresses(), Quotas: newQuotas(),
 		cluster: cluster, site: site, machines: machines, began: began, noteFault: noteFault,
-		creates: creates{}, uses: map[types.UID]use{},
+		creates: creates{}, used: sets.Set[types.UID]{},
 	}
 }
 
@@ -90,11 +80,12 @@ func (p *Project) isSynced() bool { return !p.listedAddresses.IsZero() && p.full
 func (p *Project) readFaults(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.byID[id]
-		if k == nil || k.gone || k.Status != statusError || !p.Servers.isOurs(k) {
+		if k == nil || k.gone() || k.Status != statusError || !p.Servers.isOurs(k) {
 			continue
 		}
 		if e := client.ServerFault(id, k.Fault.Code, k.Fault.Message); e.Class == fault.Quota {
-			p.Quotas.failed(k.machine(), e, now)
+			// Nova finds out only after the create request that the quota for volumes is exceeded. It does not say by how much.
+			p.Quotas.refused(k.machine(), e, Amounts{1, 1, 1, 1, 1, 1, 1}, now)
 		}
 		if p.noteFault != nil {
 			p.noteFault(id, k.Fault.Code, k.Fault.Message)
@@ -131,7 +122,7 @@ func (p *Project) Statistics(now time.Time) Statistics {
 		s.Held = lost
 	}
 	for _, k := range p.Servers.byID {
-		if k.gone || !p.Servers.isOurs(k) {
+		if k.gone() || !p.Servers.isOurs(k) {
 			continue
 		}
 		s.Servers++

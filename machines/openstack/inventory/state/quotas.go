@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -35,13 +36,9 @@ var counted = map[client.Service][]int{
 // serviceOf returns the service whose quota is exhausted. It may not be the service that returned the error, because Nova passes on
 // errors of Neutron and Cinder.
 func serviceOf(code fault.Code) client.Service {
-	switch code {
-	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:
-		return client.Network
-	case fault.CodeVolumeQuotaExceeded:
-		return client.Volume
-	}
-	return client.Compute
+	return cmp.Or(map[fault.Code]client.Service{
+		fault.CodePortQuotaExceeded: client.Network, fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
+	}[code], client.Compute)
 }
 
 const (
@@ -55,7 +52,7 @@ const (
 // Quotas blocks creates in a project whose quota is exhausted, and reserves free quota for Machines.
 type Quotas struct {
 	watches map[client.Service]*watch
-	// reserved is the quota that is reserved for Machines and that they have not used yet.
+	// reserved is the quota that is reserved for Machines without a server, at the last attempt of each to create what it lacks.
 	reserved map[types.UID]reservation
 	// raised is when the limits last showed free quota again, after a quota was exhausted; zero when this has not happened.
 	raised time.Time
@@ -140,36 +137,9 @@ func (w *watch) turnAway(which []int, want Amounts) {
 	w.blocked = true
 }
 
-// Use records that a part of a Machine's reservation is now used.
-func (b *Quotas) Use(machine types.UID, part Amounts) {
-	p, ok := b.reserved[machine]
-	if !ok {
-		return
-	}
-	left := false
-	for n := range p.Amounts {
-		p.Amounts[n] = max(0, p.Amounts[n]-part[n])
-		left = left || p.Amounts[n] > 0
-	}
-	b.reserved[machine] = p
-	if !left {
-		delete(b.reserved, machine)
-	}
-}
-
 // mostDoubts is how many refused creates drover ignores while the limits still show free quota: the cause may be special to one
 // Machine. After more such creates, the limits that were read count as outdated.
 const mostDoubts = 3
-
-// failed records that a Machine's server went to ERROR because a quota was exceeded. For example, Nova finds out only after the
-// create request that the quota for volumes is exceeded.
-func (b *Quotas) failed(machine types.UID, err *fault.Error, now time.Time) {
-	want := Amounts{}
-	for _, n := range counted[serviceOf(err.Code)] {
-		want[n] = 1
-	}
-	b.refused(machine, err, want, now)
-}
 
 // refused records a Quota error of a create that needed the quota want. From now on there is no free quota until the limits
 // show some.
@@ -177,7 +147,7 @@ func (b *Quotas) refused(machine types.UID, err *fault.Error, want Amounts, now 
 	s := serviceOf(err.Code)
 	w, ok := b.watches[s]
 	if !ok {
-		w = &watch{since: now, due: now}
+		w = &watch{due: now}
 		b.watches[s] = w
 	}
 	if w.since.IsZero() {
@@ -249,11 +219,11 @@ func (b *Quotas) Due(now time.Time) []client.Service {
 // nextLook returns the time until the limits of a service must be read next, but at most period.
 func (b *Quotas) nextLook(now time.Time, period time.Duration) time.Duration {
 	for _, w := range b.watches {
-		if left := w.due.Sub(now); left > 0 {
-			period = min(period, left)
-		} else {
-			period = min(period, FastPeriod)
+		left := w.due.Sub(now)
+		if left <= 0 {
+			left = FastPeriod
 		}
+		period = min(period, left)
 	}
 	return period
 }

@@ -56,10 +56,12 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 		}
 	})
 	t.Run("does not count a Machine's reservation when the usage that the cloud reports already includes its server", func(t *testing.T) {
-		b := hit()
+		p := newProject()
+		p.Quotas = hit()
+		b := p.Quotas
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, nil, noon)
 		_ = b.reserve("a", one, noon)
-		b.Use("a", one)
+		p.AddServer("a", "s1", "worker-1", noon)
 		b.Looked(client.Compute, Amounts{1, 100, 1 << 20}, nil, noon.Add(QuotaPeriod))
 		if err := b.reserve("b", one, noon); err != nil {
 			t.Fatal(err)
@@ -113,17 +115,6 @@ func TestDroverReservesTheFreeQuotaOfAProjectForMachines(t *testing.T) {
 			t.Fatal("not after two steps")
 		}
 	})
-}
-
-func TestErrorCodeOfACallRefusedForLackOfQuotaShowsWhichServiceHasTheQuota(t *testing.T) {
-	for code, want := range map[fault.Code]client.Service{
-		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
-		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
-	} {
-		if got := serviceOf(code); got != want {
-			t.Errorf("%s: got %s, want %s", code, got, want)
-		}
-	}
 }
 
 func TestReservationsOfQuotaForMachines(t *testing.T) {

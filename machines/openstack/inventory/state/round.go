@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -93,7 +94,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change) {
 		p.inheritCreates()
 	}
 	maps.DeleteFunc(p.creates, func(tag Tag, c create) bool {
-		return tag.Kind == ServerKind && p.Servers.hasSince(tag.Machine, c.ended) || a.Full && c.settled(a.Now, p.fulls) && !p.Servers.isRegistered(tag.Machine)
+		return tag.Kind == cloud.ResourceServer && p.Servers.hasSince(tag.Machine, c.ended) || a.Full && c.settled(a.Now, p.fulls) && !p.Servers.isRegistered(tag.Machine)
 	})
 	p.readFaults(ids, a.Now)
 	news = Change{Servers: ids, All: resumed}
@@ -132,7 +133,7 @@ type Failure struct {
 
 // Failed records that lists failed. It keeps the known resources.
 func (p *Project) Failed(err error, now time.Time) Failure {
-	f := Failure{First: p.failures == 0, Next: FastPeriod}
+	f := Failure{First: p.failures == 0}
 	if f.First {
 		p.failingSince = now
 	}
@@ -140,10 +141,7 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 	p.failure = err
 	f.Outdated = !p.outdated && now.Sub(p.failingSince) >= OutdatedAfter
 	p.outdated = p.outdated || f.Outdated
-	for range min(p.failures, 6) - 1 {
-		f.Next *= 2
-	}
-	f.Next = max(min(f.Next, RestPeriod), fault.Of(err).RetryAfter)
+	f.Next = max(min(FastPeriod<<(min(p.failures, 6)-1), RestPeriod), fault.Of(err).RetryAfter)
 	return f
 }
 
@@ -155,9 +153,9 @@ func (p *Project) ApplyAddresses(l AddressLists, started, now time.Time) {
 	p.Addresses.doubtUnlisted(l, started.Add(-SettleTime), p.Servers.isRegistered)
 	p.listedAddresses = started
 	p.SetPorts(l.Ports, now)
-	for i := range l.FloatingIPs {
-		if tag, ok := p.cluster.Read(FloatingIPKind, l.FloatingIPs[i].Description); ok {
-			p.SetFloatingIP(tag, l.FloatingIPs[i].Owned(), now)
+	for _, ip := range l.FloatingIPs {
+		if tag, ok := p.cluster.Read(cloud.ResourceFloatingIP, ip.Description); ok {
+			p.SetFloatingIP(tag, ip, now)
 		}
 	}
 	p.Addresses.see(l, p.cluster)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -25,7 +26,7 @@ func (p *Project) list(at time.Time, l AddressLists, rows ...ServerRow) (Round, 
 
 // active returns the row of an ACTIVE server of a Machine.
 func active(id string, machine types.UID) ServerRow {
-	return ServerRow{ID: id, Name: "worker-1", Status: statusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
+	return ServerRow{ID: id, Name: "worker-1", Status: statusActive, Updated: noon, Metadata: testCluster.metadata(machine)}
 }
 
 func TestEachPollRequestsOnlyTheListsThatAreDue(t *testing.T) {
@@ -55,8 +56,8 @@ func TestEachPollRequestsOnlyTheListsThatAreDue(t *testing.T) {
 }
 
 func TestServerCreateThatThePreviousLeaderPossiblySent(t *testing.T) {
-	l := AddressLists{Ports: []PortRow{{ID: "a", Description: portTag.String()}}}
-	serverTag := testCluster.Tag(ServerKind, "u1", 0)
+	l := AddressLists{Ports: []Port{{ID: "a", Description: portTag.String()}}}
+	serverTag := testCluster.Tag(cloud.ResourceServer, "u1", 0)
 	for name, tc := range map[string]struct {
 		began   time.Duration // time from the start of polling to the first list
 		machine Machine
@@ -164,7 +165,7 @@ func TestListsOfServersThatKeepFailing(t *testing.T) {
 
 func TestSinceWhenDroverSeesAServer(t *testing.T) {
 	const joining = types.UID("u1")
-	seen := func(p *Project) time.Time { return p.ServerOf(&Machine{UID: joining}).Seen }
+	seen := func(p *Project) time.Time { return p.Facts(&Machine{UID: joining}).Server.Seen }
 	p := newProject(Machine{UID: joining})
 	p.list(noon, AddressLists{}, active("s", joining))
 	p.list(noon.Add(time.Minute), AddressLists{}, active("s", joining))

@@ -36,8 +36,14 @@ type ServerRow struct {
 	Volumes    []Volume `json:"os-extended-volumes:volumes_attached"`
 }
 
-// Metadata holds a server's owner tag and its further host name. drover uses no other metadata, and does not keep them in memory.
-type Metadata map[string]string
+// Metadata holds the metadata of a server that drover uses: its owner tag, and its further host name. Each may be empty.
+type Metadata struct {
+	// Machine is the UID in machine-uid, and Cluster the ID in drover-cluster-id.
+	Machine types.UID
+	Cluster string
+	// Hostname is a host name in addition to the server's name.
+	Hostname string
+}
 
 // metadataHostname is the key of a host name in addition to the server's name. The cloud-controller-manager shows it on the Node.
 const metadataHostname = "hostname"
@@ -48,16 +54,10 @@ const mostValue = 4 * 255
 // UnmarshalJSON keeps the owner tag and the host name. It ignores a value that Nova would have refused.
 func (m *Metadata) UnmarshalJSON(raw []byte) error {
 	var all map[string]string
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return err
-	}
-	*m = Metadata{}
-	for _, key := range []string{MetadataMachineUID, MetadataClusterID, metadataHostname} {
-		if value, has := all[key]; has && len(value) <= mostValue {
-			(*m)[key] = value
-		}
-	}
-	return nil
+	err := json.Unmarshal(raw, &all)
+	maps.DeleteFunc(all, func(_, value string) bool { return len(value) > mostValue })
+	*m = Metadata{types.UID(all[MetadataMachineUID]), all[MetadataClusterID], all[metadataHostname]}
+	return err
 }
 
 // Volume is a volume that is attached to a server.
@@ -96,11 +96,6 @@ const (
 // busyStatuses are the statuses of a server while an operation moves, changes or repairs it. Most of these operations show only
 // in the status, and not as a task. Other operations show as a task, while the status stays ACTIVE or SHUTOFF.
 var busyStatuses = []string{"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING", "RESCUE", "REBUILD", "PASSWORD", "REBOOT", "HARD_REBOOT"}
-
-// Tags returns the fields of the row that show the server's owner.
-func (r *ServerRow) Tags() ServerTags {
-	return ServerTags{ID: r.ID, Name: r.Name, Machine: types.UID(r.Metadata[MetadataMachineUID]), Cluster: r.Metadata[MetadataClusterID]}
-}
 
 // State returns the state of the server, from its status and its task.
 func (r *ServerRow) State() cloud.ServerState {
@@ -161,7 +156,7 @@ func (r *ServerRow) NodeAddresses(internal []string, external string) []corev1.N
 		// InternalIP comes before ExternalIP.
 		return cmp.Or(-cmp.Compare(a.Type, b.Type), cmp.Compare(a.Address, b.Address))
 	})
-	for _, name := range slices.Compact([]string{r.Name, r.Metadata[metadataHostname]}) {
+	for _, name := range slices.Compact([]string{r.Name, r.Metadata.Hostname}) {
 		if name != "" {
 			out = append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: name})
 		}
@@ -169,15 +164,13 @@ func (r *ServerRow) NodeAddresses(internal []string, external string) []corev1.N
 	return out
 }
 
-// endingVolumes returns the IDs of the volumes that are deleted with the server, sorted.
-func (r *ServerRow) endingVolumes() []string {
-	var ids []string
+// endingVolumes returns the IDs of the volumes that are deleted with the server.
+func (r *ServerRow) endingVolumes() (ids []string) {
 	for _, v := range r.Volumes {
 		if v.EndsWithServer {
 			ids = append(ids, v.ID)
 		}
 	}
-	slices.Sort(ids)
 	return ids
 }
 
@@ -188,6 +181,6 @@ func (r *ServerRow) inFlux() bool {
 
 func (r *ServerRow) same(o *ServerRow) bool {
 	return r.Status == o.Status && r.TaskState == o.TaskState && r.PowerState == o.PowerState && r.Name == o.Name && r.HostID == o.HostID &&
-		r.AccessIPv4 == o.AccessIPv4 && r.AccessIPv6 == o.AccessIPv6 && r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
+		r.AccessIPv4 == o.AccessIPv4 && r.AccessIPv6 == o.AccessIPv6 && r.Zone == o.Zone && r.Fault == o.Fault && r.Metadata == o.Metadata &&
 		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal) && slices.Equal(r.Volumes, o.Volumes)
 }

@@ -15,13 +15,9 @@ type server struct {
 	sighted bool
 	// ending are the volumes that Nova deletes with the server, from all rows that the cloud has shown, sorted.
 	ending []string
-	// gone is true when a row had the status DELETED, or a GET by the ID answered 404. The server stays in the cache as a
-	// tombstone, so that a list that lags does not make it exist again. goneAt is when drover found that the server is gone.
-	gone   bool
-	goneAt time.Time
-	// missing is true when a complete list lacked the server. This does not prove that the server is gone; a GET by its ID must
-	// decide.
-	missing bool
+	// fate is whether the server exists, and fateAt is since when drover knows that it does not, or may not; zero while it exists.
+	fate   fate
+	fateAt time.Time
 	// since is when drover first learned of the server.
 	since time.Time
 	// detached describes, for users, that the server has lost its Machine's ports; empty while the server has the ports as far as
@@ -32,14 +28,8 @@ type server struct {
 	// adopts the server, until the server's tags are written; empty when there is none. expected is a Machine that names the
 	// server, as long as the cloud has shown no row of the server; the server may belong to another Machine.
 	tagged, adopter, expected types.UID
-	// missingSince is when the server became missing; zero while it is not.
-	missingSince time.Time
-	// goneByGet is true when only a 404 has shown that the server is gone. If a complete list that begins later shows the server,
-	// it exists again.
-	goneByGet bool
-	// fluxSince is when the server entered a state that it leaves without another request, such as BUILD; zero when it is not in
-	// such a state.
-	fluxSince time.Time
+	// stateSince is when the server was first seen in its present state.
+	stateSince time.Time
 	// firstAsked and asked are when drover first and last requested the deletion of the server, and times is the number of these
 	// requests.
 	firstAsked, asked time.Time
@@ -48,10 +38,29 @@ type server struct {
 	taggedAt time.Time
 	// explained is true when the server is in ERROR and was looked up by its ID for the reason.
 	explained bool
-	// activeSince is when the server was first seen ACTIVE; zero while it is not ACTIVE. portsLooked is when the ports of its
-	// Machine were last looked up because the server had not become a node; zero when they never were.
-	activeSince, portsLooked time.Time
+	// portsLooked is when the ports of its Machine were last looked up because the server had not become a node; zero when they never
+	// were.
+	portsLooked time.Time
 }
+
+// fate is whether a server exists, as far as is known.
+type fate int
+
+const (
+	// present means that the server exists.
+	present fate = iota
+	// missing means that a complete list lacked the server, or that a request to delete it was answered with 404. This does not prove
+	// that the server is gone; a GET by its ID must decide.
+	missing
+	// notFound means that a GET by the ID was answered with 404. If a complete list that begins later shows the server, it exists again.
+	notFound
+	// deleted means that a row had the status DELETED.
+	deleted
+)
+
+// gone reports whether the server is proven gone. It stays in the cache as a tombstone, so that a list that lags does not make it exist
+// again.
+func (k *server) gone() bool { return k.fate >= notFound }
 
 // machine returns the Machine that the server is indexed under: the server's owner, or else the Machine that expects the server.
 func (k *server) machine() types.UID { return cmp.Or(k.adopter, k.tagged, k.expected) }
@@ -60,9 +69,6 @@ func (k *server) machine() types.UID { return cmp.Or(k.adopter, k.tagged, k.expe
 func (k *server) belongsTo(machine types.UID) bool {
 	return machine != "" && cmp.Or(k.adopter, k.tagged) == machine
 }
-
-// present reports whether the server exists, as far as is known.
-func (k *server) present() bool { return !k.gone && !k.missing }
 
 // failed reports whether the server will never become a node: it is in ERROR, or has lost its ports.
 func (k *server) failed() bool { return k.Status == statusError || k.detached != "" }
@@ -75,28 +81,19 @@ func (k *server) unexplained() bool {
 
 // show records a row that the cloud has shown.
 func (k *server) show(r ServerRow, now time.Time) {
-	k.ServerRow, k.missing, k.goneByGet, k.sighted = r, false, false, true
-	if r.Status != statusDeleted {
+	if r.State() != k.State() {
+		k.stateSince = now
+	}
+	k.ServerRow, k.fate, k.fateAt, k.sighted = r, present, time.Time{}, true
+	if r.Status == statusDeleted {
+		k.fate, k.fateAt = deleted, now
+	} else {
 		k.expected = ""
 	}
 	k.ending = slices.Concat(k.ending, r.endingVolumes())
 	slices.Sort(k.ending)
 	k.ending = slices.Compact(k.ending)
 	k.explained = k.explained && r.Status == statusError
-	k.gone = r.Status == statusDeleted
-	if r.Status != statusActive {
-		k.activeSince = time.Time{}
-	} else if k.activeSince.IsZero() {
-		k.activeSince = now
-	}
-	switch {
-	case k.gone:
-		k.goneAt, k.fluxSince = now, time.Time{}
-	case !r.inFlux():
-		k.fluxSince = time.Time{}
-	case k.fluxSince.IsZero():
-		k.fluxSince = now
-	}
 }
 
 const (
@@ -119,9 +116,6 @@ func (k *server) isDeletionDue(now time.Time) bool {
 	return k.asked.IsZero() || now.Sub(k.asked) >= deletionBackoff(k.times)
 }
 
-// nextDeletion returns the request for the server's deletion.
-func (k *server) nextDeletion() Deletion { return Deletion{k.ID, k.times >= forceAfter} }
-
 // deletionRequested records that a request to delete the server was accepted.
 func (k *server) deletionRequested(now time.Time) {
 	k.asked = now
@@ -137,9 +131,5 @@ func (k *server) isStuck(now time.Time) bool {
 
 // deletionBackoff returns the time between two requests to delete the same server.
 func deletionBackoff(times int) time.Duration {
-	wait := 30 * time.Second
-	for range min(times, 5) - 1 {
-		wait *= 2
-	}
-	return min(wait, 5*time.Minute)
+	return min(30*time.Second<<(min(times, 5)-1), 5*time.Minute)
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -32,22 +31,18 @@ func (c *Servers) isRegistered(uid types.UID) bool {
 // Machine (servers of machine-controller have no cluster ID).
 func (c *Servers) isOurs(k *server) bool {
 	uid := k.machine()
-	return uid != "" && (c.cluster.Has(k.Tags()) || c.isRegistered(uid))
+	return uid != "" && (c.cluster.Has(k.Metadata) || c.isRegistered(uid))
 }
 
-const (
-	// tombstoneAge is the minimum time for which drover remembers that a server is gone.
-	tombstoneAge = time.Hour
-	// missingAge is how long drover remembers a server that is missing from complete lists and that no Machine needs.
-	missingAge = 30 * time.Minute
-)
+// tombstoneAge is the minimum time for which drover remembers a server that is gone, or missing from complete lists.
+const tombstoneAge = time.Hour
 
 // apply merges a list into the cache, and returns the IDs of the servers that changed, sorted. A server that a full list lacks
 // becomes missing, but not gone. A server that drover learned of after the list began does not become missing.
 func (c *Servers) apply(a Answers) (changed []string) {
-	present := make(map[string]bool, len(a.Rows))
+	listed := make(map[string]bool, len(a.Rows))
 	for i := range a.Rows {
-		present[a.Rows[i].ID] = true
+		listed[a.Rows[i].ID] = true
 		c.revive(&a.Rows[i], a)
 		if c.merge(a.Rows[i], a.Now) {
 			changed = append(changed, a.Rows[i].ID)
@@ -58,8 +53,8 @@ func (c *Servers) apply(a Answers) (changed []string) {
 		case c.isOver(k, a.Now):
 			c.unindex(k)
 			delete(c.byID, id)
-		case a.Full && k.present() && !present[id] && k.since.Before(a.Started):
-			k.missing, k.missingSince = true, a.Now
+		case a.Full && k.fate == present && !listed[id] && k.since.Before(a.Started):
+			k.fate, k.fateAt = missing, a.Now
 			changed = append(changed, id)
 		}
 	}
@@ -67,25 +62,21 @@ func (c *Servers) apply(a Answers) (changed []string) {
 	return changed
 }
 
-// isOver reports whether a server that is gone or missing may be removed from the cache.
+// isOver reports whether a server that is gone, or missing and not needed by any Machine, may be removed from the cache.
 func (c *Servers) isOver(k *server, now time.Time) bool {
-	switch {
-	case k.present(), k.machine() != "" && c.machines.Naming(k.ID) == k.machine():
+	if k.fate == present || now.Sub(k.fateAt) <= tombstoneAge || k.fate == missing && c.isRegistered(k.machine()) {
 		return false
-	case k.missing:
-		return now.Sub(k.missingSince) > missingAge && !c.isRegistered(k.machine())
 	}
-	return now.Sub(k.goneAt) > tombstoneAge
+	return k.machine() == "" || c.machines.Naming(k.ID) != k.machine()
 }
 
 // revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after the 404 shows
 // the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list may lag.
 func (c *Servers) revive(r *ServerRow, a Answers) {
 	k := c.byID[r.ID]
-	if k == nil || !k.gone || !k.goneByGet || !a.Full || !a.Started.After(k.goneAt) || r.Status == statusDeleted {
-		return
+	if k != nil && k.fate == notFound && a.Full && a.Started.After(k.fateAt) && r.Status != statusDeleted {
+		k.fate, k.fateAt = missing, a.Now
 	}
-	k.gone, k.goneByGet, k.missing, k.missingSince = false, false, true, a.Now
 }
 
 // merge merges one row into the cache, and reports whether the row contains anything new. A row that is older than the known row
@@ -98,16 +89,15 @@ func (c *Servers) merge(r ServerRow, now time.Time) bool {
 		c.update(k, r, now)
 		return true
 	}
-	if k.gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
+	if k.gone() && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
 		return false
 	}
 	if r.Status == statusError && k.Status == statusError && r.Fault.Message == "" {
 		r.Fault = k.Fault
 	}
-	found := k.missing
-	if k.same(&r) && !k.gone {
-		k.missing = false
-		k.Updated = r.Updated
+	if k.same(&r) && !k.gone() {
+		found := k.fate == missing
+		k.fate, k.fateAt, k.Updated = present, time.Time{}, r.Updated
 		return found
 	}
 	c.update(k, r, now)
@@ -116,12 +106,12 @@ func (c *Servers) merge(r ServerRow, now time.Time) bool {
 
 // update replaces the row of a server.
 func (c *Servers) update(k *server, r ServerRow, now time.Time) {
-	if len(r.Metadata) == 0 && r.Status == statusDeleted {
+	if r.Metadata == (Metadata{}) && r.Status == statusDeleted {
 		r.Metadata = k.Metadata
 	}
 	c.unindex(k)
 	k.show(r, now)
-	k.tagged = c.cluster.MachineOf(r.Tags())
+	k.tagged = c.cluster.MachineOf(r.Metadata)
 	if k.adopter == k.tagged {
 		k.adopter = ""
 	}
@@ -136,7 +126,7 @@ func (c *Servers) markGone(id string, machine types.UID, now time.Time) {
 		c.byID[id] = k
 		c.index(k)
 	}
-	k.gone, k.goneAt, k.fluxSince, k.missing, k.goneByGet = true, now, time.Time{}, false, true
+	k.fate, k.fateAt = notFound, now
 }
 
 // index adds a server to the index by Machine.
@@ -163,7 +153,7 @@ func (c *Servers) unindex(k *server) {
 func (c *Servers) ofMachine(uid types.UID) (living, gone []*server) {
 	for _, k := range c.byMachine[uid] {
 		switch {
-		case k.gone:
+		case k.gone():
 			gone = append(gone, k)
 		case k.belongsTo(uid):
 			living = append(living, k)
@@ -216,7 +206,7 @@ const TagAgain = 10 * time.Minute
 // meanwhile.
 func (c *Servers) Adopt(id string, from, to types.UID) bool {
 	k := c.byID[id]
-	if k == nil || !k.present() || k.Tags().Machine != from {
+	if k == nil || k.fate != present || k.Metadata.Machine != from {
 		return false
 	}
 	c.unindex(k)
@@ -240,28 +230,24 @@ func (c *Servers) Untagged(limit int, now time.Time) (found []Untagged, more boo
 		if len(found) == limit {
 			return found, true
 		}
-		if !k.present() || !k.taggedAt.IsZero() && now.Sub(k.taggedAt) < TagAgain {
+		if k.fate != present || !k.taggedAt.IsZero() && now.Sub(k.taggedAt) < TagAgain {
 			continue
 		}
-		if k.adopter != "" || k.tagged != "" && k.Tags().Cluster == "" && c.isRegistered(k.tagged) {
+		if k.adopter != "" || k.tagged != "" && k.Metadata.Cluster == "" && c.isRegistered(k.tagged) {
 			k.taggedAt = now
-			found = append(found, Untagged{ID: id, Machine: cmp.Or(k.adopter, k.tagged), Was: k.Tags().Machine})
+			found = append(found, Untagged{ID: id, Machine: cmp.Or(k.adopter, k.tagged), Was: k.Metadata.Machine})
 		}
 	}
 	return found, false
 }
 
-// SetMetadata records that metadata was written onto a server.
-func (c *Servers) SetMetadata(id string, metadata map[string]string) {
-	k, ok := c.byID[id]
-	if !ok {
-		return
+// Tagged records that the owner tag of a Machine was written onto a server.
+func (c *Servers) Tagged(id string, machine types.UID) {
+	if k, ok := c.byID[id]; ok {
+		r := k.ServerRow
+		r.Metadata.Machine, r.Metadata.Cluster = machine, string(c.cluster)
+		c.update(k, r, k.since)
 	}
-	r := k.ServerRow
-	r.Metadata = make(map[string]string, len(k.Metadata)+len(metadata))
-	maps.Copy(r.Metadata, k.Metadata)
-	maps.Copy(r.Metadata, metadata)
-	c.update(k, r, k.since)
 }
 
 const (
@@ -272,21 +258,10 @@ const (
 	DetachedAfter = 2 * time.Minute
 )
 
-// duplicates returns the servers of the Machine that must be deleted now, in addition to the server that the Machine names. A
-// server is a duplicate when it exists, has both tags, and has been known for DuplicateAge. It is left out while the back-off
-// after the last request to delete it lasts. There are no duplicates unless the server that the Machine names belongs to the
-// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
-func (c *Servers) duplicates(machine types.UID, serverID string, now time.Time) (named *server, duplicates []*server) {
-	named = c.byID[serverID]
-	if named == nil || !named.belongsTo(machine) || !named.present() || named.Status != statusActive {
-		return nil, nil
-	}
-	for _, k := range c.byMachine[machine] {
-		if k != named && k.present() && k.tagged == machine && c.cluster.Has(k.Tags()) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now) {
-			duplicates = append(duplicates, k)
-		}
-	}
-	return named, duplicates
+// isDuplicate reports whether a server must be deleted now, in addition to another server of its Machine: it exists, has both tags, has been
+// known for DuplicateAge, and the back-off after the last request to delete it is over.
+func (c *Servers) isDuplicate(k *server, now time.Time) bool {
+	return k.fate == present && k.tagged == k.machine() && c.cluster.Has(k.Metadata) && now.Sub(k.since) >= DuplicateAge && k.isDeletionDue(now)
 }
 
 // hasPortsBeside reports whether the server still had its Machine's ports when they were looked up after another server of the
@@ -299,12 +274,12 @@ func (k *server) hasPortsBeside(other *server) bool {
 // server has been ACTIVE for DetachedAfter, and once for each other server of the Machine, because that may have taken the
 // server's ports.
 func (c *Servers) isPortLookDue(machine types.UID, k *server, now time.Time) bool {
-	if !k.belongsTo(machine) || k.Status != statusActive || !k.present() || k.detached != "" {
+	if !k.belongsTo(machine) || k.Status != statusActive || k.fate != present || k.detached != "" {
 		return false
 	}
-	wanted := []time.Time{k.activeSince.Add(DetachedAfter)}
+	wanted := []time.Time{k.stateSince.Add(DetachedAfter)}
 	for _, other := range c.byMachine[machine] {
-		if other != k && !other.gone {
+		if other != k && !other.gone() {
 			wanted = append(wanted, other.since.Add(DuplicateAge))
 		}
 	}
@@ -337,27 +312,22 @@ func (c *Servers) period(now time.Time, unsettled bool) time.Duration {
 	}
 	next := RestPeriod
 	for _, k := range c.byID {
-		if began := k.changing(); !began.IsZero() && !k.gone && c.isOurs(k) {
-			next = min(next, k.period(now.Sub(began)))
+		if period := k.period(now); period < next && !k.gone() && c.isOurs(k) {
+			next = period
 		}
 	}
 	return next
 }
 
-// changing returns when the server entered the state that it is expected to leave soon, or when its deletion was last requested,
-// whichever is later; zero when the server is not expected to change.
-func (k *server) changing() time.Time {
-	if k.asked.After(k.fluxSince) {
-		return k.asked
+// period returns the time until the next list of servers, if no other server changes. The server changes since it entered a state that it
+// leaves without another request, or since its deletion was last requested.
+func (k *server) period(now time.Time) time.Duration {
+	began := k.asked
+	if k.inFlux() && k.stateSince.After(began) {
+		began = k.stateSince
 	}
-	return k.fluxSince
-}
-
-// period returns the time until the next list of servers, if this server is the only one that changes. flux is how long it has
-// been changing.
-func (k *server) period(flux time.Duration) time.Duration {
 	switch {
-	case flux >= longFlux:
+	case began.IsZero(), now.Sub(began) >= longFlux:
 		return RestPeriod
 	case k.Status == statusBuild && k.TaskState != taskDeleting && k.asked.IsZero():
 		return BuildPeriod

@@ -11,7 +11,7 @@ import (
 
 // at returns the row of a server that was updated the given number of seconds after noon.
 func at(id, status string, second int) ServerRow {
-	return ServerRow{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{MetadataMachineUID: "uid-" + id}}
+	return ServerRow{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: Metadata{Machine: types.UID("uid-" + id)}}
 }
 
 func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
@@ -58,17 +58,17 @@ func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 			for _, l := range tc.lists {
 				changed = cache.apply(l)
 			}
-			var gone, missing []string
+			var gone, lacking []string
 			for id, k := range cache.byID {
-				if k.gone {
+				if k.gone() {
 					gone = append(gone, id)
 				}
-				if k.missing {
-					missing = append(missing, id)
+				if k.fate == missing {
+					lacking = append(lacking, id)
 				}
 			}
-			if !slices.Equal(changed, tc.changed) || !slices.Equal(gone, tc.gone) || !slices.Equal(missing, tc.missing) {
-				t.Fatalf("changed %v, gone %v, missing %v", changed, gone, missing)
+			if !slices.Equal(changed, tc.changed) || !slices.Equal(gone, tc.gone) || !slices.Equal(lacking, tc.missing) {
+				t.Fatalf("changed %v, gone %v, missing %v", changed, gone, lacking)
 			}
 		})
 	}
@@ -93,8 +93,8 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterCompleteList(t *testing.T) {
 			cache.markGone("a", "uid-a", noon)
 			changed := cache.apply(tc.list)
 			k := cache.byID["a"]
-			if k.gone != tc.gone || !tc.gone && (k.missing || len(changed) != 1) {
-				t.Errorf("gone %v, missing %v, changed %v", k.gone, k.missing, changed)
+			if k.gone() != tc.gone || !tc.gone && (k.fate == missing || len(changed) != 1) {
+				t.Errorf("gone %v, missing %v, changed %v", k.gone(), k.fate == missing, changed)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func TestServerThatCountsAsGoneReturnsOnlyWithALaterCompleteList(t *testing.T) {
 		cache := newCache()
 		cache.merge(at("a", statusDeleted, 9), noon)
 		cache.apply(began(time.Minute, true, at("a", statusActive, 0)))
-		if !cache.byID["a"].gone {
+		if !cache.byID["a"].gone() {
 			t.Error("it is back")
 		}
 	})
@@ -123,7 +123,7 @@ func TestListOfTheServersOfAMachine(t *testing.T) {
 	cache.merge(ServerRow{ID: "legacy", Status: statusActive}, noon)
 	cache.merge(at("z", statusDeleted, 0), noon)
 	another := at("b", statusActive, 0)
-	another.Metadata[MetadataClusterID] = "another"
+	another.Metadata.Cluster = "another"
 	cache.merge(another, noon)
 	cache.markGone("never", "uid-n", noon)
 	for name, tc := range map[string]struct {
@@ -186,13 +186,13 @@ func TestServersThatAreMissingFromTheLists(t *testing.T) {
 	}
 	list(0, all...)
 	list(time.Minute)
-	t.Run("stay in the cache for half an hour", func(t *testing.T) {
-		if list(missingAge); len(c.byID) != many {
+	t.Run("stay in the cache for an hour", func(t *testing.T) {
+		if list(tombstoneAge); len(c.byID) != many {
 			t.Errorf("%d servers are known, want all", len(c.byID))
 		}
 	})
-	t.Run("are removed from the cache after half an hour when their Machine does not exist (F-12)", func(t *testing.T) {
-		list(missingAge + 2*time.Minute)
+	t.Run("are removed from the cache after an hour when their Machine does not exist (F-12)", func(t *testing.T) {
+		list(tombstoneAge + 2*time.Minute)
 		if len(c.byID) != 1 || len(c.byMachine) != 1 || c.byID["0"] == nil {
 			t.Errorf("%d servers of %d Machines are known, want that of the living Machine", len(c.byID), len(c.byMachine))
 		}
@@ -201,11 +201,11 @@ func TestServersThatAreMissingFromTheLists(t *testing.T) {
 
 func TestPeriodBetweenListsOfServers(t *testing.T) {
 	flux := func(since time.Duration) *server {
-		return &server{ServerRow: ServerRow{ID: "x"}, fluxSince: noon.Add(-since)}
+		return &server{ServerRow: ServerRow{ID: "x", TaskState: taskDeleting}, stateSince: noon.Add(-since)}
 	}
 	building := func(change func(*server)) *server {
 		k := flux(time.Second)
-		k.Status = statusBuild
+		k.Status, k.TaskState = statusBuild, ""
 		if change != nil {
 			change(k)
 		}
@@ -225,7 +225,7 @@ func TestPeriodBetweenListsOfServers(t *testing.T) {
 		"is one minute when a server has been changing for 20 minutes, because the server counts as stuck": {flux(20 * time.Minute), false, true, RestPeriod},
 		"is one minute while only servers of other owners change":                                          {flux(time.Second), false, false, RestPeriod},
 		"is two seconds after drover has requested the deletion of a server":                               {&server{ServerRow: ServerRow{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
-		"is one minute again when the server whose deletion drover has requested is gone":                  {&server{ServerRow: ServerRow{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, RestPeriod},
+		"is one minute again when the server whose deletion drover has requested is gone":                  {&server{ServerRow: ServerRow{ID: "x"}, asked: noon.Add(-time.Second), fate: deleted}, false, true, RestPeriod},
 		"is two seconds while a create is in doubt":                                                        {&server{ServerRow: ServerRow{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {

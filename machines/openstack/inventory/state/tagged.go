@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // missing from a complete list.
 func (p *Project) Tagged() (all []cloud.Resource) {
 	for _, k := range p.Servers.byID {
-		if k.present() && k.tagged != "" && p.cluster.Has(k.Tags()) {
+		if k.fate == present && k.tagged != "" && p.cluster.Has(k.Metadata) {
 			all = append(all, cloud.Resource{
 				Kind: cloud.ResourceServer, ID: k.ID, Name: k.Name, Key: keyOf(k.ID), Machine: k.machine(), Deleting: k.State() == cloud.ServerDeleting,
 			})
@@ -28,44 +29,30 @@ func (p *Project) Tagged() (all []cloud.Resource) {
 }
 
 // taggedAddresses returns the ports and floating IPs with an owner tag of this cluster.
-func (p *Project) taggedAddresses() (all []cloud.Resource) {
-	onServer := map[string]string{}
-	port := func(server string, r cloud.Resource) {
-		r.Kind, r.UsedBy = cloud.ResourcePort, p.existing(server)
-		onServer[r.ID] = r.UsedBy
-		all = append(all, r)
-	}
+func (p *Project) taggedAddresses() []cloud.Resource {
+	all := slices.Collect(maps.Values(p.Addresses.duplicates))
 	for machine, ports := range p.Addresses.ports {
-		for _, one := range ports {
-			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine})
+		for _, port := range ports {
+			all = append(all, cloud.Resource{Kind: cloud.ResourcePort, ID: port.ID, Machine: machine, UsedBy: port.DeviceID})
 		}
-	}
-	for id, duplicate := range p.Addresses.duplicates {
-		if duplicate.tag.Kind == PortKind {
-			port(duplicate.on, cloud.Resource{ID: id, Machine: duplicate.tag.Machine})
-		}
-	}
-	floatingIP := func(onPort string, r cloud.Resource) {
-		r.Kind, r.UsedBy = cloud.ResourceFloatingIP, onServer[onPort]
-		all = append(all, r)
 	}
 	for machine, ip := range p.Addresses.floating {
-		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine})
+		all = append(all, cloud.Resource{Kind: cloud.ResourceFloatingIP, ID: ip.ID, Machine: machine, UsedBy: ip.PortID})
 	}
-	for id, duplicate := range p.Addresses.duplicates {
-		if duplicate.tag.Kind == FloatingIPKind {
-			floatingIP(duplicate.on, cloud.Resource{ID: id, Machine: duplicate.tag.Machine})
+	onServer := map[string]string{}
+	for _, r := range all {
+		if k := p.Servers.byID[r.UsedBy]; r.Kind == cloud.ResourcePort && k != nil && !k.gone() {
+			onServer[r.ID] = r.UsedBy
 		}
 	}
-	return all
-}
-
-// existing returns serverID if the server is known and not gone, and an empty string otherwise.
-func (p *Project) existing(serverID string) string {
-	if k := p.Servers.byID[serverID]; k == nil || k.gone {
-		return ""
+	for i, r := range all {
+		port := r.ID
+		if r.Kind == cloud.ResourceFloatingIP {
+			port = r.UsedBy
+		}
+		all[i].UsedBy = onServer[port]
 	}
-	return serverID
+	return all
 }
 
 // Doubt returns, for users, why the known resources of the project are not complete or not current; empty when they are complete
@@ -83,15 +70,18 @@ func (p *Project) Doubt() string {
 // Lacks reports whether no server with that ID is known to exist in the project.
 func (p *Project) Lacks(serverID string) bool {
 	k := p.Servers.byID[serverID]
-	return k == nil || !k.present()
+	return k == nil || k.fate != present
 }
 
 // Collected records that a resource without a Machine was deleted, or that its deletion was requested.
 func (p *Project) Collected(r cloud.Resource, now time.Time) {
-	switch r.Kind {
-	case cloud.ResourceServer:
+	if r.Kind == cloud.ResourceServer {
 		p.DeletionRequested(r.ID, nil, now)
-	default:
-		p.Addresses.forget(r.ID)
+		return
+	}
+	delete(p.Addresses.duplicates, r.ID)
+	p.Addresses.Forget(p.cluster.Tag(cloud.ResourceFloatingIP, r.Machine, 0), r.ID)
+	for n := range p.Addresses.ports[r.Machine] {
+		p.Addresses.Forget(p.cluster.Tag(cloud.ResourcePort, r.Machine, n), r.ID)
 	}
 }

@@ -18,16 +18,16 @@ func ids(all []cloud.Resource) (out []string) {
 }
 
 func TestListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
-	ipTag := testCluster.Tag(FloatingIPKind, "u1", 0).String()
+	ipTag := testCluster.Tag(cloud.ResourceFloatingIP, "u1", 0).String()
 	lists := AddressLists{
-		Ports: []PortRow{
+		Ports: []Port{
 			{ID: "a", Description: portTag.String(), DeviceID: "s1"}, {ID: "late", Description: portTag.String()}, {ID: "foreign", Description: "drover c2 u1 0"},
 		},
-		FloatingIPs: []FloatingIPRow{{ID: "first", Description: ipTag}, {ID: "second", Description: ipTag, PortID: "a"}, {ID: "by-hand", PortID: "a"}},
+		FloatingIPs: []FloatingIP{{ID: "first", Description: ipTag}, {ID: "second", Description: ipTag, PortID: "a"}, {ID: "by-hand", PortID: "a"}},
 	}
 	p := newProject()
 	foreign := active("s2", "u1")
-	foreign.Metadata[MetadataClusterID] = "c2"
+	foreign.Metadata.Cluster = "c2"
 	unmarked := ServerRow{ID: "s3", Status: statusActive, Updated: noon}
 	if p.Doubt() == "" {
 		t.Error("the error before the first list is missing")
@@ -75,7 +75,7 @@ func TestListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
 func TestMissingServerInTheListOfResourcesWithTheClustersOwnerTag(t *testing.T) {
 	t.Run("a server that Nova does not list is not in drover's list either, and its port is listed as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
-		l := AddressLists{Ports: []PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
+		l := AddressLists{Ports: []Port{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))
 		p.list(noon.Add(time.Hour), l)
 		if got, want := ids(p.Tagged()), []string{"port a s1"}; !slices.Equal(got, want) {

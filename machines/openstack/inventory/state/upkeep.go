@@ -2,12 +2,14 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -45,23 +47,23 @@ func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 // Detach records the current bindings of the ports, and returns the Machines whose server has lost all its ports. Such a server
 // has no network and counts as failed. Its ports must be replaced too, so Detach marks them as ports that a create with an
 // unknown outcome may name.
-func (p *Project) Detach(due []Unjoined, rows []PortRow, now time.Time) (machines []types.UID) {
+func (p *Project) Detach(due []Unjoined, rows []Port, now time.Time) (machines []types.UID) {
 	bound := make(map[string]string, len(rows))
 	for i := range rows {
 		bound[rows[i].ID] = rows[i].DeviceID
 	}
 	for _, d := range due {
-		k, all := p.Servers.byID[d.Server], p.Addresses.portIDs(d.Machine)
-		if k == nil || len(all) == 0 {
+		k, ports := p.Servers.byID[d.Server], p.Addresses.ports[d.Machine]
+		if k == nil || len(ports) == 0 {
 			continue
 		}
 		k.portsLooked = now
-		lost := p.Addresses.bind(d.Machine, bound, d.Server)
-		if len(lost) < len(all) {
+		p.Addresses.change(d.Machine, func(port *Port) { port.DeviceID = bound[port.ID] })
+		if slices.ContainsFunc(slices.Collect(maps.Values(ports)), func(port Port) bool { return port.DeviceID == d.Server }) {
 			continue
 		}
 		k.detached = fmt.Sprintf("server %s is ACTIVE without a network: port %s is no longer bound to it, as happens when two servers are created on one port; drover replaces the server",
-			d.Server, strings.Join(lost, ", "))
+			d.Server, strings.Join(p.Addresses.portIDs(d.Machine), ", "))
 		p.Addresses.setNamedByCreate(d.Machine)
 		machines = append(machines, d.Machine)
 	}
@@ -69,19 +71,20 @@ func (p *Project) Detach(due []Unjoined, rows []PortRow, now time.Time) (machine
 }
 
 // Duplicates returns the servers that must be deleted now because a create with an unknown outcome succeeded late, when its Machine
-// already had another server. It does not return the server that the Machine names.
+// already had another server. It does not return the server that the Machine names. There are no duplicates unless that one belongs to the
+// Machine and is ACTIVE, because otherwise drover cannot decide which server is the duplicate.
 func (p *Project) Duplicates(now time.Time) (ids []string) {
-	for uid := range p.Servers.byMachine {
-		if len(p.Servers.byMachine[uid]) < 2 {
+	for uid, all := range p.Servers.byMachine {
+		if len(all) < 2 {
 			continue
 		}
 		m, known := p.machines.Get(uid)
-		if !known || m.Leaving {
+		named := all[m.ServerID]
+		if !known || m.Leaving || named == nil || !named.belongsTo(uid) || named.fate != present || named.Status != statusActive {
 			continue
 		}
-		named, duplicates := p.Servers.duplicates(uid, m.ServerID, now)
-		for _, k := range duplicates {
-			if m.Joined || len(p.Addresses.portIDs(uid)) == 0 || named.hasPortsBeside(k) {
+		for _, k := range all {
+			if k != named && p.Servers.isDuplicate(k, now) && (m.Joined || len(p.Addresses.ports[uid]) == 0 || named.hasPortsBeside(k)) {
 				ids = append(ids, k.ID)
 			}
 		}
@@ -102,17 +105,17 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	if !p.Quotas.exhausted(now) {
 		return nil
 	}
-	add := func(kind Kind, machine types.UID, n int, id string, since time.Time) {
+	add := func(kind cloud.ResourceKind, machine types.UID, n int, id string, since time.Time) {
 		if len(found) < limit && now.Sub(since) >= RetainedFor && p.isIdle(machine) {
 			found = append(found, Retained{p.cluster.Tag(kind, machine, n), id})
 		}
 	}
 	for machine, ip := range p.Addresses.floating {
-		add(FloatingIPKind, machine, 0, ip.ID, ip.Since)
+		add(cloud.ResourceFloatingIP, machine, 0, ip.ID, ip.Since)
 	}
 	for machine, all := range p.Addresses.ports {
 		for n, port := range all {
-			add(PortKind, machine, n, port.ID, port.Since)
+			add(cloud.ResourcePort, machine, n, port.ID, port.Since)
 		}
 	}
 	return found
@@ -122,27 +125,18 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 // its owner tag, and the Machine does not need it. If BeginRelease returns true, nothing is created for the Machine until
 // EndRelease.
 func (p *Project) BeginRelease(r Retained) bool {
-	ip, _ := p.Addresses.FloatingIP(r.Tag.Machine)
-	id := ip.ID
-	if r.Tag.Kind == PortKind {
-		id = p.Addresses.Ports(r.Tag.Machine)[r.Tag.N].ID
-	}
-	if id != r.ID || !p.isIdle(r.Tag.Machine) {
+	if p.Addresses.idOf(r.Tag) != r.ID || !p.isIdle(r.Tag.Machine) {
 		return false
 	}
-	p.uses[r.Tag.Machine] = releasing
+	p.used.Insert(r.Tag.Machine)
 	return true
 }
 
 // EndRelease records whether the deletion of a retained port or floating IP succeeded, and allows creates for the Machine again.
 func (p *Project) EndRelease(r Retained, released bool) {
-	delete(p.uses, r.Tag.Machine)
-	switch {
-	case !released:
-	case r.Tag.Kind == FloatingIPKind:
-		p.Addresses.ForgetFloatingIP(r.Tag.Machine)
-	default:
-		p.Addresses.ForgetPort(r.Tag.Machine, r.Tag.N, r.ID)
+	p.used.Delete(r.Tag.Machine)
+	if released {
+		p.Addresses.Forget(r.Tag, r.ID)
 	}
 }
 
@@ -150,7 +144,7 @@ func (p *Project) EndRelease(r Retained, released bool) {
 // until EndMaking. It returns Transient while a port or floating IP of the Machine is being released, or an earlier create of its server
 // is in doubt, and Quota when there is not enough.
 func (p *Project) BeginMaking(machine types.UID, want Amounts, now time.Time) error {
-	if p.uses[machine] == releasing {
+	if p.used.Has(machine) {
 		return Unsettled("a port or floating IP that was retained for the server is being released")
 	}
 	if err := p.CloseCreate(p.serverTag(machine), now); err != nil {
@@ -159,12 +153,12 @@ func (p *Project) BeginMaking(machine types.UID, want Amounts, now time.Time) er
 	if err := p.Quotas.reserve(machine, want, now); err != nil {
 		return err
 	}
-	p.uses[machine] = making
+	p.used.Insert(machine)
 	return nil
 }
 
 // EndMaking allows the ports and floating IPs of the Machine to be released again.
-func (p *Project) EndMaking(machine types.UID) { delete(p.uses, machine) }
+func (p *Project) EndMaking(machine types.UID) { p.used.Delete(machine) }
 
 // isIdle reports whether a Machine is registered, neither has nor names a server, and has no reserved quota, no create in doubt
 // and no call in progress that uses its ports and floating IPs.
@@ -172,59 +166,58 @@ func (p *Project) isIdle(machine types.UID) bool {
 	living, _ := p.Servers.ofMachine(machine)
 	m, known := p.machines.Get(machine)
 	_, reserved := p.Quotas.reserved[machine]
-	return known && m.ServerID == "" && len(living) == 0 && !reserved && p.uses[machine] == unused && len(p.creates.of(machine)) == 0
+	return known && m.ServerID == "" && len(living) == 0 && !reserved && !p.used.Has(machine) && len(p.creates.of(machine)) == 0
 }
 
-// Adoptee returns the tags of the server that the Machine must adopt. It reports whether that server exists and does not belong
+// Adoptee returns the row of the server that the Machine must adopt. It reports whether that server exists and does not belong
 // to the Machine yet.
-func (p *Project) Adoptee(m *Machine) (ServerTags, bool) {
+func (p *Project) Adoptee(m *Machine) (ServerRow, bool) {
 	k := p.Servers.byID[m.Adopts]
-	if k == nil || !k.present() || k.belongsTo(m.UID) {
-		return ServerTags{}, false
+	if k == nil || k.fate != present || k.belongsTo(m.UID) {
+		return ServerRow{}, false
 	}
-	return k.Tags(), true
+	return k.ServerRow, true
 }
 
-// AdoptedPort is a port of a server that is being adopted, with its floating IP and with the new owner tags of both.
-type AdoptedPort struct {
-	Port Port
-	Was  Tag
-	Tag  Tag
-	// FloatingIP is nil when the port has none.
-	FloatingIP    *FloatingIP
-	FloatingIPTag Tag
+// Adopted is a port or floating IP of a server that is being adopted, with its old and its new owner tag. The field of the other kind is
+// empty.
+type Adopted struct {
+	Was, Tag   Tag
+	Port       Port
+	FloatingIP FloatingIP
 }
 
-// AdoptedPorts returns the ports of a server that is being adopted, unsorted. It returns none when the server's tags already name
-// its Machine.
-func (p *Project) AdoptedPorts(u Untagged) (adopted []AdoptedPort) {
+// AdoptedAddresses returns the ports and the floating IP of a server that is being adopted, the floating IP before its port. It returns
+// none when the server's tags already name its Machine.
+func (p *Project) AdoptedAddresses(u Untagged) (all []Adopted) {
 	if u.Was == "" || u.Was == u.Machine {
 		return nil
 	}
-	ip, hasIP := p.Addresses.FloatingIP(u.Was)
-	for n, port := range p.Addresses.Ports(u.Was) {
-		if port.ServerID != u.ID {
+	add := func(kind cloud.ResourceKind, n int, a Adopted) {
+		a.Was, a.Tag = p.cluster.Tag(kind, u.Was, n), p.cluster.Tag(kind, u.Machine, n)
+		all = append(all, a)
+	}
+	ip := p.Addresses.floating[u.Was]
+	for n, port := range p.Addresses.ports[u.Was] {
+		if port.DeviceID != u.ID {
 			continue
 		}
-		a := AdoptedPort{Port: port, Was: p.cluster.Tag(PortKind, u.Was, n), Tag: p.cluster.Tag(PortKind, u.Machine, n)}
-		if hasIP && ip.PortID == port.ID {
-			a.FloatingIP, a.FloatingIPTag = &ip, p.cluster.Tag(FloatingIPKind, u.Machine, 0)
+		if ip.PortID == port.ID {
+			add(cloud.ResourceFloatingIP, 0, Adopted{FloatingIP: ip})
 		}
-		adopted = append(adopted, a)
+		add(cloud.ResourcePort, n, Adopted{Port: port})
 	}
-	return adopted
+	return all
 }
 
-// AdoptedIP records that the owner tag of a floating IP was written.
-func (p *Project) AdoptedIP(a AdoptedPort, now time.Time) {
-	p.SetFloatingIP(a.FloatingIPTag, *a.FloatingIP, now)
-	p.Addresses.ForgetFloatingIP(a.Was.Machine)
-}
-
-// AdoptedPort records that the owner tag of a port was written.
-func (p *Project) AdoptedPort(a AdoptedPort, now time.Time) {
-	p.Addresses.ForgetPort(a.Was.Machine, a.Was.N, a.Port.ID)
-	p.SetPort(a.Tag, a.Port, now)
+// Adopted records that the owner tag of a port or floating IP was written.
+func (p *Project) Adopted(a Adopted, now time.Time) {
+	p.Addresses.Forget(a.Was, a.Port.ID+a.FloatingIP.ID)
+	if a.Tag.Kind == cloud.ResourceFloatingIP {
+		p.SetFloatingIP(a.Tag, a.FloatingIP, now)
+	} else {
+		p.AddPort(a.Tag, a.Port, now)
+	}
 }
 
 // Deletable returns the Machine's servers whose deletion may be requested now. Between two requests for the same server drover
@@ -233,7 +226,7 @@ func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (
 	living, _ := p.Servers.ofMachine(machine)
 	for _, k := range living {
 		if (!failedOnly || k.failed()) && k.isDeletionDue(now) {
-			due = append(due, k.nextDeletion())
+			due = append(due, Deletion{k.ID, k.times >= forceAfter})
 		}
 	}
 	return due
@@ -247,8 +240,8 @@ func (p *Project) DeletionRequested(serverID string, err error, now time.Time) {
 	case k == nil:
 	case err == nil:
 		k.deletionRequested(now)
-	case fault.Is(err, fault.NotFound):
-		k.missing = true
+	case fault.Is(err, fault.NotFound) && k.fate == present:
+		k.fate, k.fateAt = missing, now
 	}
 }
 
@@ -274,16 +267,13 @@ func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[stri
 // inventory has seen it on the Machine's own server, and if it is not on another port now. If it is on no port now, it also
 // belongs to the Machine when recorded is true: then the Machine's status names the floating IP, and only drover can write that
 // status.
-func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {
-	return p.cluster.ownsAddress(m, FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded))
-}
-
-// wasOnOwn reports whether a floating IP was on the Machine's own server and is not on another port now. recorded is true when
-// the Machine's status names the floating IP: this suffices if the floating IP is on no port now.
-func (p *Project) wasOnOwn(machine types.UID, ip *FloatingIPRow, recorded bool) bool {
-	_, gone := p.Servers.ofMachine(machine)
+func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIP, recorded bool) bool {
+	if tag, tagged := parseTag(cloud.ResourceFloatingIP, ip.Description); tagged {
+		return tag.Cluster == string(p.cluster) && tag.Machine == m.UID
+	}
+	_, gone := p.Servers.ofMachine(m.UID)
 	seen := p.Addresses.untagged[ip.ID]
-	onOwn := slices.ContainsFunc(gone, func(k *server) bool { return k.ID == seen.ServerID && k.belongsTo(machine) })
+	onOwn := slices.ContainsFunc(gone, func(k *server) bool { return k.ID == seen.ServerID && k.belongsTo(m.UID) })
 	if ip.PortID != "" {
 		return onOwn && seen.PortID == ip.PortID
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -22,7 +23,7 @@ func TestOnlyPortsOfServersWithoutANodeAreLookedUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
-			p.list(noon, AddressLists{Ports: []PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}, active("s1", "u1"))
+			p.list(noon, AddressLists{Ports: []Port{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}, active("s1", "u1"))
 			due, ports := p.Unjoined(noon.Add(tc.after))
 			if slices.Contains(due, Unjoined{"u1", "s1"}) != tc.due || slices.Contains(ports, "a") != tc.due {
 				t.Errorf("got %v with ports %v, want due: %v", due, ports, tc.due)
@@ -42,13 +43,13 @@ func TestServerCountsAsFailedWhenItsPortIsNoLongerBoundToIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(Machine{UID: "u1"})
-			row := PortRow{ID: "a", Description: portTag.String(), DeviceID: "s1"}
-			p.list(noon, AddressLists{Ports: []PortRow{row}}, active("s1", "u1"))
-			p.SetPort(portTag, Port{ID: "a", ServerID: "s1"}, noon) // so the port counts as created by this process
+			row := Port{ID: "a", Description: portTag.String(), DeviceID: "s1"}
+			p.list(noon, AddressLists{Ports: []Port{row}}, active("s1", "u1"))
+			p.AddPort(portTag, Port{ID: "a", DeviceID: "s1"}, noon) // so the port counts as created by this process
 			at := noon.Add(DetachedAfter)
 			due, _ := p.Unjoined(at)
 			row.DeviceID = tc.device
-			machines := p.Detach(due, []PortRow{row}, at)
+			machines := p.Detach(due, []Port{row}, at)
 			if slices.Contains(machines, "u1") != tc.detached || p.Servers.byID["s1"].failed() != tc.detached {
 				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.byID["s1"].failed(), tc.detached)
 			}
@@ -80,7 +81,7 @@ func TestWhenASecondServerOfAMachineIsDeletedAsADuplicate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
-			ports := AddressLists{Ports: []PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
+			ports := AddressLists{Ports: []Port{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 			p.list(noon, ports, active("s1", "u1"), active("x", "u9"), tc.second)
 			if got := p.Duplicates(noon.Add(tc.after)); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
@@ -132,8 +133,8 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 
 func TestWhenAnExhaustedQuotaCausesTheReleaseOfRetainedPortsAndFloatingIPs(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodePortQuotaExceeded, "full")
-	server := testCluster.Tag(ServerKind, "u1", 0)
-	ipTag := testCluster.Tag(FloatingIPKind, "u1", 0)
+	server := testCluster.Tag(cloud.ResourceServer, "u1", 0)
+	ipTag := testCluster.Tag(cloud.ResourceFloatingIP, "u1", 0)
 	for name, tc := range map[string]struct {
 		machine Machine
 		then    func(*Project)
@@ -164,30 +165,31 @@ func TestWhenAnExhaustedQuotaCausesTheReleaseOfRetainedPortsAndFloatingIPs(t *te
 }
 
 func TestPortsAndFloatingIPsOfAnAdoptedServerGetTheNewOwnerTag(t *testing.T) {
-	was := testCluster.Tag(PortKind, "old", 0)
+	was := testCluster.Tag(cloud.ResourcePort, "old", 0)
 	p := newProject(Machine{UID: "u1", Adopts: "s1"})
-	p.SetPort(was, Port{ID: "a", ServerID: "s1"}, noon)
-	p.SetPort(testCluster.Tag(PortKind, "old", 1), Port{ID: "b", ServerID: "s2"}, noon)
-	p.SetFloatingIP(testCluster.Tag(FloatingIPKind, "old", 0), FloatingIP{ID: "ip", PortID: "a"}, noon)
+	p.SetPort(was, Port{ID: "a", DeviceID: "s1"}, noon)
+	p.SetPort(testCluster.Tag(cloud.ResourcePort, "old", 1), Port{ID: "b", DeviceID: "s2"}, noon)
+	p.SetFloatingIP(testCluster.Tag(cloud.ResourceFloatingIP, "old", 0), FloatingIP{ID: "ip", PortID: "a"}, noon)
 	p.list(noon, AddressLists{}, active("s1", "old"))
-	tags, ok := p.Adoptee(&Machine{UID: "u1", Adopts: "s1"})
-	if !ok || !p.Servers.Adopt("s1", tags.Machine, "u1") {
-		t.Fatalf("the server cannot be adopted: %+v", tags)
+	row, ok := p.Adoptee(&Machine{UID: "u1", Adopts: "s1"})
+	if !ok || !p.Servers.Adopt("s1", row.Metadata.Machine, "u1") {
+		t.Fatalf("the server cannot be adopted: %+v", row)
 	}
 	due, more := p.Servers.Untagged(9, noon)
 	if len(due) != 1 || more || due[0] != (Untagged{ID: "s1", Machine: "u1", Was: "old"}) {
 		t.Fatalf("got %v, want the adopted server", due)
 	}
-	ports := p.AdoptedPorts(due[0])
-	if len(ports) != 1 || ports[0].Port.ID != "a" || ports[0].FloatingIP == nil || ports[0].FloatingIP.ID != "ip" {
-		t.Fatalf("got %+v, want port a with its floating IP", ports)
+	all := p.AdoptedAddresses(due[0])
+	if len(all) != 2 || all[0].FloatingIP.ID != "ip" || all[1].Port.ID != "a" {
+		t.Fatalf("got %+v, want port a after its floating IP", all)
 	}
-	p.AdoptedIP(ports[0], noon)
-	p.AdoptedPort(ports[0], noon)
+	for _, a := range all {
+		p.Adopted(a, noon)
+	}
 	if ids := p.Addresses.portIDs("u1"); !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("the Machine has ports %v, want a", ids)
 	}
-	if ip, _ := p.Addresses.FloatingIP("u1"); ip.ID != "ip" || !slices.Equal(p.Addresses.portIDs("old"), []string{"b"}) {
+	if ip := p.Addresses.floating["u1"]; ip.ID != "ip" || !slices.Equal(p.Addresses.portIDs("old"), []string{"b"}) {
 		t.Errorf("the Machine has floating IP %q; the former one has ports %v, want b", ip.ID, p.Addresses.portIDs("old"))
 	}
 	if again, _ := p.Servers.Untagged(9, noon.Add(time.Minute)); len(again) > 0 {
