@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 )
 
@@ -26,17 +27,8 @@ const AnnotationExternalCloudProvider = annotationKubeletFlags + "ExternalCloudP
 
 // KubeletSettings holds the settings of a kubelet that annotations may change.
 type KubeletSettings struct {
-	KubeReserved                map[string]string
-	SystemReserved              map[string]string
-	EvictionHard                map[string]string
-	MaxPods                     int32
-	ContainerLogMaxSize         string
-	ContainerLogMaxFiles        *int32
-	ImageGCHighThresholdPercent *int32
-	ImageGCLowThresholdPercent  *int32
-	ImageMinimumGCAge           metav1.Duration
-	ImageMaximumGCAge           metav1.Duration
-	FeatureGates                map[string]bool
+	// KubeletConfiguration has only the fields that annotations may change.
+	kubelet.KubeletConfiguration
 	// ExternalCloudProvider is true when a cloud-controller-manager initialises the node.
 	ExternalCloudProvider bool
 
@@ -48,7 +40,7 @@ type KubeletSettings struct {
 // reserved for the kubelet and its runtime; 200m CPU, 500 MiB of memory and 1 GiB of disk reserved for the system; the kubelet's own
 // eviction thresholds; and for each container up to 5 log files of 100 MiB.
 func DefaultKubeletSettings() KubeletSettings {
-	return KubeletSettings{
+	return KubeletSettings{ExternalCloudProvider: true, KubeletConfiguration: kubelet.KubeletConfiguration{
 		KubeReserved:   map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"},
 		SystemReserved: map[string]string{"cpu": "200m", "memory": "500Mi", "ephemeral-storage": "1Gi"},
 		// A kubelet whose configuration names one threshold has none of its defaults, so all five of them are here.
@@ -57,9 +49,8 @@ func DefaultKubeletSettings() KubeletSettings {
 		},
 		MaxPods: 110,
 
-		ContainerLogMaxSize:   "100Mi",
-		ExternalCloudProvider: true,
-	}
+		ContainerLogMaxSize: "100Mi",
+	}}
 }
 
 // KubeletSettings returns the kubelet settings of a Machine that is created now. own holds the annotations of the Machine, or of its
