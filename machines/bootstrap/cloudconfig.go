@@ -27,9 +27,6 @@ type writeFile struct {
 
 // cloudConfig returns the cloud-init document for Ubuntu.
 func (in *Input) cloudConfig(d *document) ([]byte, error) {
-	if _, err := in.ubuntuSpec(); err != nil {
-		return nil, err
-	}
 	c := cloudConfig{Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.sshKeys()}
 	if proxy := in.Site.HTTPProxy; proxy != "" {
 		c.Apt = &aptConfig{HTTPProxy: proxy, HTTPSProxy: proxy}

@@ -122,7 +122,10 @@ func (s KubeletSettings) with(annotations map[string]string, several combine) Ku
 		if name, ok := strings.CutPrefix(key, annotationKubeletConfig); ok {
 			err = s.set(name, value, several)
 		} else if gate, ok := strings.CutPrefix(key, annotationFeatureGates); ok {
-			err = s.setGate(gate, value)
+			gates := map[string]bool{}
+			gates[gate], err = boolean(value)
+			maps.Copy(gates, s.FeatureGates)
+			s.FeatureGates = gates
 		} else if key == AnnotationExternalCloudProvider {
 			s.ExternalCloudProvider, err = boolean(value)
 		}
@@ -161,18 +164,6 @@ func (s *KubeletSettings) minimumGCAge() time.Duration {
 	return s.ImageMinimumGCAge.Duration
 }
 
-func (s *KubeletSettings) setGate(gate, value string) error {
-	on, err := boolean(value)
-	if err != nil {
-		return err
-	}
-	if s.FeatureGates == nil {
-		s.FeatureGates = map[string]bool{}
-	}
-	s.FeatureGates[gate] = on
-	return nil
-}
-
 func boolean(value string) (bool, error) {
 	on, err := strconv.ParseBool(value)
 	if err != nil {
@@ -186,13 +177,13 @@ func (s *KubeletSettings) set(name, value string, several combine) (err error) {
 	var given map[string]string
 	switch name {
 	case "KubeReserved":
-		given, err = quantities(value)
+		given, err = pairs(value, reservable, checkReserved)
 		s.KubeReserved = several(s.KubeReserved, given)
 	case "SystemReserved":
-		given, err = quantities(value)
+		given, err = pairs(value, reservable, checkReserved)
 		s.SystemReserved = several(s.SystemReserved, given)
 	case "EvictionHard":
-		given, err = thresholds(value)
+		given, err = pairs(value, signals, checkThreshold)
 		s.EvictionHard = several(s.EvictionHard, given)
 	case "MaxPods":
 		var n *int32

@@ -2,8 +2,9 @@ package bootstrap
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,6 @@ type Tokens struct {
 	Client client.Client
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// Rand is a cryptographic source.
-	Rand io.Reader
 
 	// known holds the tokens that this process has created or read, by the UIDs of their Machines. An expired token is not used any more. While a Machine with a
 	// token in known waits to join, its reconciles make no call for the token, and the token's deletion needs only one call.
@@ -40,9 +39,9 @@ type Tokens struct {
 // use.
 const mostKnown = 10_000
 
-// NewTokens returns Tokens that know no token. reader must not be a cache; random is a cryptographic source.
-func NewTokens(c client.Client, reader client.Reader, now clock.PassiveClock, random io.Reader) *Tokens {
-	return &Tokens{Client: c, Reader: reader, Clock: now, Rand: random,
+// NewTokens returns Tokens that know no token. reader must not be a cache.
+func NewTokens(c client.Client, reader client.Reader, now clock.PassiveClock) *Tokens {
+	return &Tokens{Client: c, Reader: reader, Clock: now,
 		known: cache.NewLRUExpireCacheWithClock(mostKnown, now), began: sync.OnceValue(now.Now)}
 }
 
@@ -60,21 +59,16 @@ const ids = 3
 
 // Ensure returns the Machine's token, and creates it when there is none.
 func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error) {
-	drawn, err := t.Draw(m)
-	if err != nil {
-		return Token{}, err
-	}
-	return t.Keep(ctx, m, drawn)
+	return t.Keep(ctx, m, t.Draw(m))
 }
 
 // Draw returns the known token of the Machine, or else a new one that [Tokens.Keep] may store. A new token is not valid before it is
 // stored.
-func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
+func (t *Tokens) Draw(m *v1alpha1.Machine) Token {
 	if known, ok := t.recall(m.UID); ok {
-		return known.token, nil
+		return known.token
 	}
-	secret, err := draw(t.Rand, secretLength)
-	return Token{ID: idOf(m.UID, 0), Secret: secret}, err
+	return Token{ID: idOf(m.UID, 0), Secret: strings.ToLower(rand.Text()[:secretLength])}
 }
 
 // Keep stores a drawn token for the Machine, or returns the token that the Machine already has. When less than half of the life of an
@@ -87,7 +81,7 @@ func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (To
 	if ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
 		return known.token, nil
 	}
-	if ok || t.older(m) {
+	if ok || m.CreationTimestamp.Time.Before(t.began()) {
 		have, err := t.find(ctx, m.UID)
 		if err != nil {
 			return Token{}, err
@@ -97,11 +91,6 @@ func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (To
 		}
 	}
 	return t.create(ctx, m, drawn)
-}
-
-// older reports whether the Machine was created before this process stored its first token.
-func (t *Tokens) older(m *v1alpha1.Machine) bool {
-	return m.CreationTimestamp.Time.Before(t.began())
 }
 
 // create creates the Secret of a drawn token, under the first ID that no other Machine's token has.
