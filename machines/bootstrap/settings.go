@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -149,19 +150,12 @@ func (s KubeletSettings) withoutContradictions() KubeletSettings {
 		s.ImageGCHighThresholdPercent, s.ImageGCLowThresholdPercent = nil, nil
 		s.ignore(annotationKubeletConfig+"ImageGCLowThresholdPercent", fmt.Errorf("%d%% is not below the high threshold of %d%%", low, high))
 	}
-	if most := s.ImageMaximumGCAge.Duration; most != 0 && most <= s.minimumGCAge() {
-		s.ignore(annotationKubeletConfig+"ImageMaximumGCAge", fmt.Errorf("%v is not above the minimum age of %v", most, s.minimumGCAge()))
+	most, least := s.ImageMaximumGCAge.Duration, cmp.Or(s.ImageMinimumGCAge.Duration, 2*time.Minute)
+	if most != 0 && most <= least {
+		s.ignore(annotationKubeletConfig+"ImageMaximumGCAge", fmt.Errorf("%v is not above the minimum age of %v", most, least))
 		s.ImageMaximumGCAge = metav1.Duration{}
 	}
 	return s
-}
-
-// minimumGCAge returns the age from which an image may be deleted; the kubelet's default is 2 min.
-func (s *KubeletSettings) minimumGCAge() time.Duration {
-	if s.ImageMinimumGCAge.Duration == 0 {
-		return 2 * time.Minute
-	}
-	return s.ImageMinimumGCAge.Duration
 }
 
 func boolean(value string) (bool, error) {

@@ -76,9 +76,9 @@ const (
 	secretLength = 16
 )
 
-// idOf returns the n-th ID that the token of a Machine may have. The ID is public, and always the same for the same Machine and n.
-func idOf(machine types.UID, n int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s %d", machine, n))
+// idOf returns the ID of the token of a Machine. The ID is public, and always the same for the same Machine.
+func idOf(machine types.UID) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s 0", machine))
 	out := make([]byte, idLength)
 	for i := range out {
 		out[i] = alphabet[int(sum[i])%len(alphabet)]

@@ -192,20 +192,15 @@ func TestTheBootstrapTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) 
 	tokens := NewTokens(c, c, clocktesting.NewFakePassiveClock(time.Now()))
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	other := secretFor(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", UID: "v"}},
-		Token{ID: idOf("u", 0), Secret: "theirs"}, time.Now().Add(TokenLife))
+		Token{ID: idOf("u"), Secret: "theirs"}, time.Now().Add(TokenLife))
 	if err := c.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	if err := tokens.Delete(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	own, err := tokens.Ensure(t.Context(), m)
-	if err != nil || own.ID != idOf("u", 1) || own.Secret == "theirs" {
-		t.Errorf("token %v, error %v; want the second ID", own, err)
-	}
-	successor := NewTokens(c, c, tokens.Clock)
-	if err := successor.Delete(t.Context(), m); err != nil {
-		t.Fatal(err)
+	if own, err := tokens.Ensure(t.Context(), m); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("token %v, error %v; want that the ID is taken", own, err)
 	}
 	var left corev1.SecretList
 	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 1 || left.Items[0].Name != other.Name {
