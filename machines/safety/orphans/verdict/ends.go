@@ -37,8 +37,8 @@ const kept = 24 * time.Hour
 // clock of the API server may differ a little.
 const crdMargin = 10 * time.Second
 
-// left returns the UIDs of the Machines of all resources and Nodes that are known.
-func left(projects []cloud.Project, nodes []Node) map[types.UID]bool {
+// Left returns the UIDs of the Machines of all resources and Nodes that are known.
+func Left(projects []cloud.Project, nodes []Node) map[types.UID]bool {
 	left := map[types.UID]bool{}
 	for i := range projects {
 		for k := range projects[i].Resources {

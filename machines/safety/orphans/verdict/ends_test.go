@@ -183,7 +183,7 @@ func TestHowLongAnEndIsKnown(t *testing.T) {
 	t.Run("the Machines of all resources and Nodes count as those that have something left", func(t *testing.T) {
 		s := world(2)
 		s.Nodes = []Node{nodeOfMachine(7)}
-		if got, want := fmt.Sprint(slices.Sorted(maps.Keys(left(s.Projects, s.Nodes)))), fmt.Sprint(slices.Sorted(slices.Values([]types.UID{"u0", "u1", "u7", s.Nodes[0].UID}))); got != want {
+		if got, want := fmt.Sprint(slices.Sorted(maps.Keys(Left(s.Projects, s.Nodes)))), fmt.Sprint(slices.Sorted(slices.Values([]types.UID{"u0", "u1", "u7", s.Nodes[0].UID}))); got != want {
 			t.Errorf("got %s", got)
 		}
 	})

@@ -188,7 +188,7 @@ func Judge(s *Snapshot) Verdict {
 		return Verdict{Stops: []Stop{{Stale, s.Stale}}}
 	}
 	j := &judgement{
-		Snapshot: s, Verdict: Verdict{Judged: true, Left: left(s.Projects, s.Nodes)},
+		Snapshot: s, Verdict: Verdict{Judged: true, Left: Left(s.Projects, s.Nodes)},
 		living: make(map[any]bool, 4*len(s.Machines)), listed: map[any]bool{}, nodes: make(map[any]*Node, 2*len(s.Nodes)),
 	}
 	j.index()
