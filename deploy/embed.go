@@ -14,6 +14,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -144,16 +145,8 @@ func awaitEstablished(ctx context.Context, c client.Client, name string) error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, crd); err != nil {
 			return false, err
 		}
-		return established(crd), nil
+		// From then on the API server serves the kind under all its names, so that its objects can be listed; a discovery cache may learn of
+		// the kind later.
+		return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) && apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted), nil
 	})
-}
-
-// established reports whether the API server serves the kind under all its names. From then on its objects can be listed; a
-// discovery cache may learn of the kind later.
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	have := map[apiextensionsv1.CustomResourceDefinitionConditionType]bool{}
-	for _, condition := range crd.Status.Conditions {
-		have[condition.Type] = condition.Status == apiextensionsv1.ConditionTrue
-	}
-	return have[apiextensionsv1.Established] && have[apiextensionsv1.NamesAccepted]
 }

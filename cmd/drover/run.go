@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -224,7 +223,7 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 	}
 	now := clock.RealClock{}
 	source := bootstrap.New(bootstrap.Options{
-		Control: w.controllers, Target: w.target, Clock: now, Rand: rand.Reader,
+		Control: w.controllers, Target: w.target, Clock: now,
 		APIServer: o.nodes.apiServer, InPod: o.kubeconfig == "" && o.targetKubeconfig == "", ClusterDNS: o.nodes.clusterDNS, ClusterDomain: o.nodes.clusterDomain,
 		StartupTaint: o.startupTaint, ProviderIDs: ids, AllowedNamespaces: o.secretNamespaces,
 		ServiceAccount: o.serviceAccount(), Site: site,

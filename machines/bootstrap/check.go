@@ -54,6 +54,8 @@ func (in *Input) check() error {
 		}
 	}
 	wrong(checkNetwork(in.Provider.Network))
+	_, err := in.osSpec()
+	wrong(err)
 	return together(problems...)
 }
 

@@ -31,10 +31,9 @@ type Collector struct {
 // NeedLeaderElection returns true, because only the leader deletes tokens.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start calls Collect at intervals until ctx ends. It also removes user data from memory.
+// Start calls Collect at intervals until ctx ends.
 func (c *Collector) Start(ctx context.Context) error {
 	periodic.Every(ctx, c.Clock, collectEvery, func(ctx context.Context) {
-		texts.Clear()
 		if n, err := c.Source.Collect(ctx); ctx.Err() == nil && (err != nil || n > 0) {
 			ctrl.LoggerFrom(ctx).Info("Deleted leftover bootstrap tokens", "deleted", n, "error", err)
 		}

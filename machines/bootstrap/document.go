@@ -32,6 +32,12 @@ const (
 //go:embed files
 var static embed.FS
 
+// content returns the content of a file of this package. A name that does not exist shows in the golden files.
+func content(name string) string {
+	raw, _ := static.ReadFile("files/" + name)
+	return string(raw)
+}
+
 // file is one file on the server's disk.
 type file struct {
 	path    string
@@ -68,8 +74,9 @@ func (in *Input) document() (*document, error) {
 		{pathArgs, 0o644, in.kubeletArgs()},
 		{pathSettings, 0o644, in.settings()},
 	}}
-	if err := d.add(builtin); err != nil {
-		return nil, err
+	for _, f := range builtin {
+		f.content = content(f.content)
+		d.files = append(d.files, f)
 	}
 	site, err := in.siteFiles()
 	if err != nil {
@@ -81,11 +88,7 @@ func (in *Input) document() (*document, error) {
 		names = append(slices.Clone(names), packagesUnit)
 	}
 	for _, name := range names {
-		content, err := static.ReadFile("files/" + name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the built-in unit %s: %w", name, err)
-		}
-		d.units = append(d.units, unit{name, string(content)})
+		d.units = append(d.units, unit{name, content(name)})
 	}
 	return d, nil
 }
@@ -114,17 +117,6 @@ func (in *Input) packages() string {
 		return ""
 	}
 	return strings.Join(in.Site.Packages, " ")
-}
-
-func (d *document) add(list []file) error {
-	for _, f := range list {
-		content, err := static.ReadFile("files/" + f.content)
-		if err != nil {
-			return fmt.Errorf("reading the built-in file %s: %w", f.content, err)
-		}
-		d.files = append(d.files, file{f.path, f.mode, string(content)})
-	}
-	return nil
 }
 
 // machineFiles returns the files that the Machine's own config requires.
@@ -184,7 +176,7 @@ func (in *Input) settings() string {
 	if in.ownRuntimeConfig() {
 		values["RUNTIME_CONFIG"] = "own"
 	}
-	if spec, err := in.ubuntuSpec(); err == nil && spec.DistUpgradeOnBoot && in.Provider.OperatingSystem == "ubuntu" {
+	if spec, err := in.osSpec(); err == nil && spec.DistUpgradeOnBoot {
 		values["DIST_UPGRADE"] = "yes"
 	}
 	var out strings.Builder

@@ -14,11 +14,10 @@ import (
 )
 
 // text is user data that another program or a user wrote. It may contain placeholders. managed is true when operating-system-manager
-// wrote it; such user data has its own token. found is true when there is such user data; otherwise drover writes the user data itself.
+// wrote it; such user data has its own token. content is empty when drover writes the user data itself.
 type text struct {
 	content string
 	managed bool
-	found   bool
 	// from names the source in error messages.
 	from string
 }
@@ -28,13 +27,13 @@ type text struct {
 func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (text, error) {
 	if ManagedByOSM(owners.Deployment) {
 		content, err := s.managed(ctx, owners)
-		return text{content: content, managed: true, found: true, from: "the user data of operating-system-manager"}, err
+		return text{content: content, managed: true, from: "the user data of operating-system-manager"}, err
 	}
 	if own := config.OverwriteCloudConfig; own != nil && *own != "" {
-		return text{content: *own, found: true, from: "overwriteCloudConfig"}, nil
+		return text{content: *own, from: "overwriteCloudConfig"}, nil
 	}
 	content, err := s.ofClass(ctx, m)
-	return text{content: content, found: content != "", from: "the user data in the Secret of the MachineClass"}, err
+	return text{content: content, from: "the user data in the Secret of the MachineClass"}, err
 }
 
 // managed reads the user data that operating-system-manager created for the revision of the Machine's set. While that user data is missing,

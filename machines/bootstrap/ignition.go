@@ -31,7 +31,7 @@ func smallContents(file string) types.Resource {
 
 // ignition returns the Ignition document for Flatcar, with its files in the given form.
 func (in *Input) ignition(d *document, form contents) ([]byte, error) {
-	spec, err := in.flatcarSpec()
+	spec, err := in.osSpec()
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package bootstrap
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,92 +14,36 @@ import (
 
 // kubeletConfig returns the content of the kubelet's configuration file.
 func (in *Input) kubeletConfig() ([]byte, error) {
-	s := in.Kubelet
-	c := kubelet.KubeletConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
-		Authentication: kubelet.KubeletAuthentication{
-			Anonymous: kubelet.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
-			Webhook:   kubelet.KubeletWebhookAuthentication{Enabled: ptr.To(true)},
-			X509:      kubelet.KubeletX509Authentication{ClientCAFile: pathCA},
-		},
-		Authorization:               kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeWebhook},
-		CgroupDriver:                "systemd",
-		ClusterDNS:                  in.ClusterDNS,
-		ClusterDomain:               in.ClusterDomain,
-		ContainerRuntimeEndpoint:    "unix:///run/containerd/containerd.sock",
-		EvictionHard:                s.EvictionHard,
-		FeatureGates:                in.Kubelet.FeatureGates,
-		KubeReserved:                s.KubeReserved,
-		SystemReserved:              s.SystemReserved,
-		MaxPods:                     s.MaxPods,
-		ContainerLogMaxSize:         s.ContainerLogMaxSize,
-		ContainerLogMaxFiles:        s.ContainerLogMaxFiles,
-		ImageGCHighThresholdPercent: s.ImageGCHighThresholdPercent,
-		ImageGCLowThresholdPercent:  s.ImageGCLowThresholdPercent,
-		ImageMinimumGCAge:           s.ImageMinimumGCAge,
-		ImageMaximumGCAge:           s.ImageMaximumGCAge,
-		RegisterWithTaints:          in.Taints,
-		// The kubelet pulls up to 10 images at the same time, so that one slow image does not block the others. More than 10 would compete for
-		// disk and network.
-		SerializeImagePulls:   ptr.To(false),
-		MaxParallelImagePulls: ptr.To[int32](10),
-		VolumePluginDir:       in.volumePluginDir(),
-		// Pods use the DNS servers in this file. The setup links it to the file that the image has for that. The stub resolver in
-		// /etc/resolv.conf of many images, 127.0.0.53, does not work inside a pod.
-		ResolverConfig:     ptr.To("/run/drover/resolv.conf"),
-		RotateCertificates: true,
-		ServerTLSBootstrap: true,
-		StaticPodPath:      "/etc/kubernetes/manifests",
+	c := in.Kubelet.KubeletConfiguration
+	c.TypeMeta = metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"}
+	c.Authentication = kubelet.KubeletAuthentication{
+		Anonymous: kubelet.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
+		Webhook:   kubelet.KubeletWebhookAuthentication{Enabled: ptr.To(true)},
+		X509:      kubelet.KubeletX509Authentication{ClientCAFile: pathCA},
 	}
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	return remembered(string(raw), func() ([]byte, error) {
-		value, err := fieldsOf(raw)
-		if err != nil {
-			return nil, err
-		}
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("a KubeletConfiguration became a %T", value)
-		}
-		delete(fields, "logging")
-		return encode(prune(fields))
-	})
-}
-
-// volumePluginDir returns the directory in which the kubelet looks for FlexVolume plugins. Empty means the kubelet's default, which is
-// below /usr. On Flatcar, /usr is read-only.
-func (in *Input) volumePluginDir() string {
+	c.Authorization = kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeWebhook}
+	c.CgroupDriver = "systemd"
+	c.ClusterDNS, c.ClusterDomain = in.ClusterDNS, in.ClusterDomain
+	c.ContainerRuntimeEndpoint = "unix:///run/containerd/containerd.sock"
+	c.RegisterWithTaints = in.Taints
+	// The kubelet pulls up to 10 images at the same time, so that one slow image does not block the others. More than 10 would compete for
+	// disk and network.
+	c.SerializeImagePulls, c.MaxParallelImagePulls = ptr.To(false), ptr.To[int32](10)
 	if in.Provider.OperatingSystem == "flatcar" {
-		return "/var/lib/kubelet/volumeplugins"
+		// The kubelet's default for FlexVolume plugins is below /usr, which is read-only on Flatcar.
+		c.VolumePluginDir = "/var/lib/kubelet/volumeplugins"
 	}
-	return ""
-}
-
-// prune removes null values, empty objects, and durations of zero, which the kubelet reads as its default. The Go type of the
-// configuration writes such values because it cannot omit them.
-func prune(fields map[string]any) map[string]any {
-	out := map[string]any{}
-	for key, value := range fields {
-		if inner, ok := value.(map[string]any); ok {
-			value = prune(inner)
-			if len(value.(map[string]any)) == 0 {
-				continue
-			}
-		}
-		if value == nil || value == "0s" {
-			continue
-		}
-		out[key] = value
-	}
-	return out
+	// Pods use the DNS servers in this file. The setup links it to the file that the image has for that. The stub resolver in
+	// /etc/resolv.conf of many images, 127.0.0.53, does not work inside a pod.
+	c.ResolverConfig = ptr.To("/run/drover/resolv.conf")
+	c.RotateCertificates, c.ServerTLSBootstrap = true, true
+	c.StaticPodPath = "/etc/kubernetes/manifests"
+	return objectYAML(&c)
 }
 
 // bootstrapKubeconfig returns the kubeconfig with which the kubelet requests its first certificate.
 func (in *Input) bootstrapKubeconfig() ([]byte, error) {
-	return toYAML(clientcmd.Config{
+	return objectYAML(&clientcmd.Config{
 		APIVersion: "v1", Kind: "Config",
 		Clusters:       []clientcmd.NamedCluster{{Name: "cluster", Cluster: clientcmd.Cluster{Server: in.Server, CertificateAuthority: pathCA}}},
 		AuthInfos:      []clientcmd.NamedAuthInfo{{Name: "bootstrap", AuthInfo: clientcmd.AuthInfo{Token: in.Token.String()}}},

@@ -59,27 +59,14 @@ func operatingSystem(spec *v1alpha1.MachineSpec) string {
 // domains are always allowed. A label inside these domains must be allowed by the NodeRestriction admission plugin and by the
 // kubelet's --node-labels.
 func RegistrationLabels(labels map[string]string) map[string]string {
-	out := map[string]string{}
-	for key, value := range labels {
-		if MayRegister(key) {
-			out[key] = value
-		}
-	}
+	out := maps.Clone(labels)
+	maps.DeleteFunc(out, func(key, _ string) bool { return !MayRegister(key) })
 	return out
 }
 
 // MayRegister reports whether a kubelet may put a label with this key on its own Node.
 func MayRegister(key string) bool {
-	domain, _, namespaced := strings.Cut(key, "/")
-	if !namespaced {
-		return true
-	}
-	if within(domain, "kubernetes.io") || within(domain, "k8s.io") {
-		return kubeletapis.IsKubeletLabel(key)
-	}
-	return true
-}
-
-func within(domain, parent string) bool {
-	return domain == parent || strings.HasSuffix(domain, "."+parent)
+	domain, _, namespaced := strings.Cut("."+key, "/")
+	reserved := namespaced && (strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io"))
+	return !reserved || kubeletapis.IsKubeletLabel(key)
 }

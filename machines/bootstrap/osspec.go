@@ -9,31 +9,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ubuntuSpec and flatcarSpec are the operatingSystemSpec of each system, with the fields of machine-controller.
-type ubuntuSpec struct {
-	DistUpgradeOnBoot bool
-}
-
-type flatcarSpec struct {
+// osSpec is an operatingSystemSpec, with the fields of machine-controller. Fields that the operating system does not have are not set.
+type osSpec struct {
+	DistUpgradeOnBoot                                         bool
 	DisableAutoUpdate, DisableLocksmithD, DisableUpdateEngine bool
 	ProvisioningUtility                                       string
-}
-
-func (in *Input) ubuntuSpec() (ubuntuSpec, error) {
-	var s ubuntuSpec
-	return s, in.osSpec(map[string]any{"distUpgradeOnBoot": &s.DistUpgradeOnBoot})
-}
-
-func (in *Input) flatcarSpec() (flatcarSpec, error) {
-	var s flatcarSpec
-	err := in.osSpec(map[string]any{
-		"disableAutoUpdate": &s.DisableAutoUpdate, "disableLocksmithD": &s.DisableLocksmithD,
-		"disableUpdateEngine": &s.DisableUpdateEngine, "provisioningUtility": &s.ProvisioningUtility,
-	})
-	if u := s.ProvisioningUtility; err == nil && u != "" && u != "ignition" && u != cloudInit {
-		err = problem("operatingSystemSpec.provisioningUtility %q is not supported: use ignition", u)
-	}
-	return s, err
 }
 
 // osFields lists the keys of operatingSystemSpec for each operating system, in current and earlier releases of machine-controller and
@@ -69,7 +49,7 @@ func Warnings(config *v1alpha1.ProviderConfig) []string {
 	}
 	var out []string
 	var all map[string]json.RawMessage
-	_ = json.Unmarshal(config.OperatingSystemSpec.Raw, &all) // the creation of the user data reports a document that is not an object
+	_ = json.Unmarshal(config.OperatingSystemSpec.Raw, &all)
 	foreign := foreignFields(config.OperatingSystem)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		switch value := all[key]; {
@@ -84,7 +64,8 @@ func Warnings(config *v1alpha1.ProviderConfig) []string {
 			out = append(out, fmt.Sprintf("operatingSystemSpec.%s: unknown field, which has no effect; %s", key, advice))
 		}
 	}
-	if config.OperatingSystem == "flatcar" && provisioning(all) == cloudInit {
+	// The creation of the user data reports what is wrong with the document.
+	if spec, _ := (&Input{Provider: config}).osSpec(); spec.ProvisioningUtility == cloudInit {
 		out = append(out, "operatingSystemSpec.provisioningUtility: cloud-init has no effect, because flatcar gets Ignition; it may be removed")
 	}
 	if n := config.Network; n != nil {
@@ -105,37 +86,28 @@ func Warnings(config *v1alpha1.ProviderConfig) []string {
 
 const cloudInit = "cloud-init"
 
-// provisioning returns the provisioningUtility of an operatingSystemSpec; empty when there is none.
-func provisioning(all map[string]json.RawMessage) (utility string) {
-	for key, value := range all {
-		if v1alpha1.Spelling(key, []string{"provisioningUtility"}) != "" {
-			_ = json.Unmarshal(value, &utility) // the creation of the user data reports a value of another type
-		}
+// osSpec reads the operating system's own part of the provider config, regardless of the case of keys. Its error names everything that is
+// wrong.
+func (in *Input) osSpec() (s osSpec, err error) {
+	known, raw := osFields[in.Provider.OperatingSystem], in.Provider.OperatingSystemSpec.Raw
+	into := map[string]any{
+		"distUpgradeOnBoot": &s.DistUpgradeOnBoot, "disableAutoUpdate": &s.DisableAutoUpdate, "disableLocksmithD": &s.DisableLocksmithD,
+		"disableUpdateEngine": &s.DisableUpdateEngine, "provisioningUtility": &s.ProvisioningUtility,
 	}
-	return utility
-}
-
-// osSpec reads the operating system's own part of the provider config, regardless of the case of keys. It leaves out keys that the
-// operating system does not have. Its error names everything that is wrong.
-func (in *Input) osSpec(into map[string]any) error {
-	known := slices.Sorted(maps.Keys(into))
 	var all map[string]json.RawMessage
-	if raw := in.Provider.OperatingSystemSpec.Raw; len(raw) > 0 && json.Unmarshal(raw, &all) != nil {
-		return problem("operatingSystemSpec is not a JSON object")
+	if len(raw) > 0 && json.Unmarshal(raw, &all) != nil {
+		return s, problem("operatingSystemSpec is not a JSON object")
 	}
-	fields, wrong := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, slices.Collect(maps.Keys(all)))
-	var problems []error
-	for _, err := range wrong {
-		problems = append(problems, problem("%v", err))
-	}
+	fields, problems := v1alpha1.Fields("operatingSystemSpec", raw, known, slices.Collect(maps.Keys(all)))
 	for _, name := range known {
-		if raw, given := fields[name]; given {
-			if err := json.Unmarshal(raw, into[name]); err != nil {
-				problems = append(problems, problem("operatingSystemSpec.%s: %s is not allowed: use %s", name, raw, kindOf(into[name])))
-			}
+		if raw, given := fields[name]; given && json.Unmarshal(raw, into[name]) != nil {
+			problems = append(problems, problem("operatingSystemSpec.%s: %s is not allowed: use %s", name, raw, kindOf(into[name])))
 		}
 	}
-	return together(problems...)
+	if u := s.ProvisioningUtility; len(problems) == 0 && u != "" && u != "ignition" && u != cloudInit {
+		problems = append(problems, problem("operatingSystemSpec.provisioningUtility %q is not supported: use ignition", u))
+	}
+	return s, together(problems...)
 }
 
 // kindOf describes the values that a field may have.

@@ -50,8 +50,9 @@ func positive(value string) error {
 	return nil
 }
 
-// pairs parses a list of key=value or key<value, separated by commas, as in the kubelet's flags. It skips empty entries.
-func pairs(value string, known []string) (map[string]string, error) {
+// pairs parses a list of key=value or key<value, separated by commas, as in the kubelet's flags. It skips empty entries. check returns why the
+// value of a key is invalid.
+func pairs(value string, known []string, check func(name, amount string) error) (map[string]string, error) {
 	out := map[string]string{}
 	for _, p := range strings.Split(value, ",") {
 		if strings.TrimSpace(p) == "" {
@@ -61,48 +62,37 @@ func pairs(value string, known []string) (map[string]string, error) {
 		if i <= 0 {
 			return nil, fmt.Errorf("%q is not of the form name=value", p)
 		}
-		name := strings.TrimSpace(p[:i])
+		name, amount := strings.TrimSpace(p[:i]), strings.TrimSpace(p[i+1:])
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("%q is not one of %s", name, strings.Join(known, ", "))
 		}
-		out[name] = strings.TrimSpace(p[i+1:])
+		if err := check(name, amount); err != nil {
+			return nil, err
+		}
+		out[name] = amount
 	}
 	return out, nil
 }
 
-// quantities parses the reserved quantity of each resource.
-func quantities(value string) (map[string]string, error) {
-	out, err := pairs(value, reservable)
-	if err != nil {
-		return nil, err
+// checkReserved checks the reserved quantity of a resource.
+func checkReserved(name, amount string) error {
+	if q, err := resource.ParseQuantity(amount); err != nil || q.Sign() < 0 {
+		return fmt.Errorf("%s=%s is not a quantity such as 200m or 1Gi", name, amount)
 	}
-	for name, amount := range out {
-		q, err := resource.ParseQuantity(amount)
-		if err != nil || q.Sign() < 0 {
-			return nil, fmt.Errorf("%s=%s is not a quantity such as 200m or 1Gi", name, amount)
-		}
-	}
-	return out, nil
+	return nil
 }
 
-// thresholds parses the threshold of each signal: a quantity, or a percentage.
-func thresholds(value string) (map[string]string, error) {
-	out, err := pairs(value, signals)
-	if err != nil {
-		return nil, err
-	}
-	for name, amount := range out {
-		if percent, is := strings.CutSuffix(amount, "%"); is {
-			share, err := strconv.ParseFloat(percent, 64)
-			if err != nil || math.IsNaN(share) || share < 0 || share >= 100 {
-				return nil, fmt.Errorf("%s<%s is not a percentage from 0%% to below 100%%", name, amount)
-			}
-			continue
+// checkThreshold checks the threshold of a signal: a quantity, or a percentage.
+func checkThreshold(name, amount string) error {
+	if percent, is := strings.CutSuffix(amount, "%"); is {
+		share, err := strconv.ParseFloat(percent, 64)
+		if err != nil || math.IsNaN(share) || share < 0 || share >= 100 {
+			return fmt.Errorf("%s<%s is not a percentage from 0%% to below 100%%", name, amount)
 		}
-		q, err := resource.ParseQuantity(amount)
-		if err != nil || q.Sign() < 0 {
-			return nil, fmt.Errorf("%s<%s is neither a quantity such as 100Mi nor a percentage", name, amount)
-		}
+		return nil
 	}
-	return out, nil
+	if q, err := resource.ParseQuantity(amount); err != nil || q.Sign() < 0 {
+		return fmt.Errorf("%s<%s is neither a quantity such as 100Mi nor a percentage", name, amount)
+	}
+	return nil
 }

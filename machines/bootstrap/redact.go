@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -23,14 +24,14 @@ var (
 	anyToken      = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	anyWebToken   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
 	anyPrivateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
-	anyUserInfo   = regexp.MustCompile(`(://)[^/\s:@'"]+:[^/\s@'"]+(@)`)
+	anyUserInfo   = regexp.MustCompile(`(?P<before>://)[^/\s:@'"]+:[^/\s@'"]+(?P<after>@)`)
 )
 
 // secretKey matches a key whose value is a secret, in any of the forms key: value, key=value and "key": "value".
-var secretKey = regexp.MustCompile(`(?i)["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api-?_?key|private-?_?key)[\w.-]*["']?\s*[:=]\s*["']?([^\s"',}]+)`)
+var secretKey = regexp.MustCompile(`(?i)(?P<before>["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api-?_?key|private-?_?key)[\w.-]*["']?\s*[:=]\s*["']?)([^\s"',}]+)`)
 
 // bearer matches a token in the header of a request.
-var bearer = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
+var bearer = regexp.MustCompile(`(?i)(?P<before>\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{8,})`)
 
 // dataURL matches the content of a file as Ignition writes it.
 var dataURL = regexp.MustCompile(`data:[^,"\s]*,[^"\s]*`)
@@ -41,14 +42,9 @@ func Redact(userData []byte, printed string) string {
 	for _, s := range secretsIn(userData) {
 		printed = strings.ReplaceAll(printed, s, Redacted)
 	}
-	// Ignition prints its whole configuration when it fails, files included.
-	printed = dataURL.ReplaceAllString(printed, Redacted)
-	printed = anyPrivateKey.ReplaceAllString(printed, Redacted)
-	printed = anyWebToken.ReplaceAllString(printed, Redacted)
-	printed = anyToken.ReplaceAllString(printed, Redacted)
-	printed = anyUserInfo.ReplaceAllString(printed, "${1}"+Redacted+"${2}")
-	for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
-		printed = replaceGroup(pattern, printed)
+	// Ignition prints its whole configuration when it fails, files included. What a pattern names before and after stays.
+	for _, pattern := range []*regexp.Regexp{dataURL, anyPrivateKey, anyWebToken, anyToken, anyUserInfo, secretKey, bearer} {
+		printed = pattern.ReplaceAllString(printed, "${before}"+Redacted+"${after}")
 	}
 	return printed
 }
@@ -77,17 +73,6 @@ func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alph
 	return Redact([]byte(known), Redact([]byte(t.content), printed)), nil
 }
 
-// replaceGroup redacts the text that the pattern's only capture group matches, and keeps the rest of the match.
-func replaceGroup(pattern *regexp.Regexp, in string) string {
-	var out strings.Builder
-	last := 0
-	for _, at := range pattern.FindAllStringSubmatchIndex(in, -1) {
-		out.WriteString(in[last:at[2]] + Redacted)
-		last = at[3]
-	}
-	return out.String() + in[last:]
-}
-
 // secretsIn returns the secrets in user data in every form in which they may be printed. The longest secrets come first, so that no part of
 // a secret remains.
 func secretsIn(userData []byte) []string {
@@ -108,7 +93,7 @@ func secretsIn(userData []byte) []string {
 		for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
 			for _, match := range pattern.FindAllStringSubmatch(plain, -1) {
 				// Redacting values of fewer than 6 characters would garble ordinary words.
-				found[match[1]] = len(match[1]) >= 6
+				found[match[2]] = len(match[2]) >= 6
 			}
 		}
 		for _, match := range anyUserInfo.FindAllString(plain, -1) {
@@ -122,12 +107,7 @@ func secretsIn(userData []byte) []string {
 			out = append(out, s, base64.StdEncoding.EncodeToString([]byte(s)), url.QueryEscape(s))
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int {
-		if n := len(b) - len(a); n != 0 {
-			return n
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
 	return slices.Compact(out)
 }
 

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 )
 
@@ -26,17 +28,8 @@ const AnnotationExternalCloudProvider = annotationKubeletFlags + "ExternalCloudP
 
 // KubeletSettings holds the settings of a kubelet that annotations may change.
 type KubeletSettings struct {
-	KubeReserved                map[string]string
-	SystemReserved              map[string]string
-	EvictionHard                map[string]string
-	MaxPods                     int32
-	ContainerLogMaxSize         string
-	ContainerLogMaxFiles        *int32
-	ImageGCHighThresholdPercent *int32
-	ImageGCLowThresholdPercent  *int32
-	ImageMinimumGCAge           metav1.Duration
-	ImageMaximumGCAge           metav1.Duration
-	FeatureGates                map[string]bool
+	// KubeletConfiguration has only the fields that annotations may change.
+	kubelet.KubeletConfiguration
 	// ExternalCloudProvider is true when a cloud-controller-manager initialises the node.
 	ExternalCloudProvider bool
 
@@ -48,7 +41,7 @@ type KubeletSettings struct {
 // reserved for the kubelet and its runtime; 200m CPU, 500 MiB of memory and 1 GiB of disk reserved for the system; the kubelet's own
 // eviction thresholds; and for each container up to 5 log files of 100 MiB.
 func DefaultKubeletSettings() KubeletSettings {
-	return KubeletSettings{
+	return KubeletSettings{ExternalCloudProvider: true, KubeletConfiguration: kubelet.KubeletConfiguration{
 		KubeReserved:   map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"},
 		SystemReserved: map[string]string{"cpu": "200m", "memory": "500Mi", "ephemeral-storage": "1Gi"},
 		// A kubelet whose configuration names one threshold has none of its defaults, so all five of them are here.
@@ -57,9 +50,8 @@ func DefaultKubeletSettings() KubeletSettings {
 		},
 		MaxPods: 110,
 
-		ContainerLogMaxSize:   "100Mi",
-		ExternalCloudProvider: true,
-	}
+		ContainerLogMaxSize: "100Mi",
+	}}
 }
 
 // KubeletSettings returns the kubelet settings of a Machine that is created now. own holds the annotations of the Machine, or of its
@@ -131,7 +123,10 @@ func (s KubeletSettings) with(annotations map[string]string, several combine) Ku
 		if name, ok := strings.CutPrefix(key, annotationKubeletConfig); ok {
 			err = s.set(name, value, several)
 		} else if gate, ok := strings.CutPrefix(key, annotationFeatureGates); ok {
-			err = s.setGate(gate, value)
+			gates := map[string]bool{}
+			gates[gate], err = boolean(value)
+			maps.Copy(gates, s.FeatureGates)
+			s.FeatureGates = gates
 		} else if key == AnnotationExternalCloudProvider {
 			s.ExternalCloudProvider, err = boolean(value)
 		}
@@ -155,31 +150,12 @@ func (s KubeletSettings) withoutContradictions() KubeletSettings {
 		s.ImageGCHighThresholdPercent, s.ImageGCLowThresholdPercent = nil, nil
 		s.ignore(annotationKubeletConfig+"ImageGCLowThresholdPercent", fmt.Errorf("%d%% is not below the high threshold of %d%%", low, high))
 	}
-	if most := s.ImageMaximumGCAge.Duration; most != 0 && most <= s.minimumGCAge() {
-		s.ignore(annotationKubeletConfig+"ImageMaximumGCAge", fmt.Errorf("%v is not above the minimum age of %v", most, s.minimumGCAge()))
+	most, least := s.ImageMaximumGCAge.Duration, cmp.Or(s.ImageMinimumGCAge.Duration, 2*time.Minute)
+	if most != 0 && most <= least {
+		s.ignore(annotationKubeletConfig+"ImageMaximumGCAge", fmt.Errorf("%v is not above the minimum age of %v", most, least))
 		s.ImageMaximumGCAge = metav1.Duration{}
 	}
 	return s
-}
-
-// minimumGCAge returns the age from which an image may be deleted; the kubelet's default is 2 min.
-func (s *KubeletSettings) minimumGCAge() time.Duration {
-	if s.ImageMinimumGCAge.Duration == 0 {
-		return 2 * time.Minute
-	}
-	return s.ImageMinimumGCAge.Duration
-}
-
-func (s *KubeletSettings) setGate(gate, value string) error {
-	on, err := boolean(value)
-	if err != nil {
-		return err
-	}
-	if s.FeatureGates == nil {
-		s.FeatureGates = map[string]bool{}
-	}
-	s.FeatureGates[gate] = on
-	return nil
 }
 
 func boolean(value string) (bool, error) {
@@ -195,13 +171,13 @@ func (s *KubeletSettings) set(name, value string, several combine) (err error) {
 	var given map[string]string
 	switch name {
 	case "KubeReserved":
-		given, err = quantities(value)
+		given, err = pairs(value, reservable, checkReserved)
 		s.KubeReserved = several(s.KubeReserved, given)
 	case "SystemReserved":
-		given, err = quantities(value)
+		given, err = pairs(value, reservable, checkReserved)
 		s.SystemReserved = several(s.SystemReserved, given)
 	case "EvictionHard":
-		given, err = thresholds(value)
+		given, err = pairs(value, signals, checkThreshold)
 		s.EvictionHard = several(s.EvictionHard, given)
 	case "MaxPods":
 		var n *int32

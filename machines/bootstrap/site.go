@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -53,34 +54,27 @@ func (s *Site) Check() error {
 	if !plain.MatchString(s.NoProxy) {
 		wrong("the nodes' list of hosts without proxy %q must have host names, domains and networks, separated by commas, and no white space", s.NoProxy)
 	}
-	if _, err := s.registries(); err != nil {
-		errs = append(errs, err)
-	}
+	_, err := s.registries()
+	errs = append(errs, err)
 	if s.PauseImage != "" && !imageName.MatchString(s.PauseImage) {
 		wrong("the nodes' pause image %q is not an image such as registry.example/pause:3.10", s.PauseImage)
 	}
 	errs = append(errs,
 		checkVersion("containerd", s.ContainerdVersion, DefaultContainerd),
 		checkVersion("runc", s.RuncVersion, DefaultRunc),
-		checkVersion("CNI plugins", s.CNIPluginsVersion, DefaultCNIPlugins),
-		s.checkPackages())
-	if _, err := s.certificates(); err != nil {
-		errs = append(errs, err)
+		checkVersion("CNI plugins", s.CNIPluginsVersion, DefaultCNIPlugins))
+	if i := slices.IndexFunc(s.Packages, func(name string) bool { return !packageName.MatchString(name) }); i >= 0 {
+		wrong("the nodes' package %q is not the name of a Debian package such as nfs-common", s.Packages[i])
 	}
-	if err := errors.Join(errs...); err != nil {
+	_, err = s.certificates()
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
 	}
-	return s.checkSize()
-}
-
-// checkPackages returns an error that names the first package with an invalid name.
-func (s *Site) checkPackages() error {
-	for _, name := range s.Packages {
-		if !packageName.MatchString(name) {
-			return fmt.Errorf("the nodes' package %q is not the name of a Debian package such as nfs-common", name)
-		}
+	tooLarge := s.TooLargeFor()
+	if len(tooLarge) < len(systems) {
+		return nil
 	}
-	return nil
+	return errors.Join(tooLarge["ubuntu"], tooLarge["flatcar"])
 }
 
 // certificates splits the CA bundle into single certificates, because the operating systems' tools expect one certificate per file.

@@ -2,7 +2,6 @@ package bootstrap
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,19 +27,13 @@ type part struct {
 
 // largest returns the largest of the settings that a person can shorten.
 func (in *Input) largest() part {
-	sum := func(texts ...string) (n int) {
-		for _, text := range texts {
-			n += len(text)
-		}
-		return n
-	}
-	labels := 0
+	sum := func(texts ...string) int { return len(strings.Join(texts, "")) }
+	var labels, taints []string
 	for key, value := range in.Labels {
-		labels += sum(key, value)
+		labels = append(labels, key, value)
 	}
-	taints := 0
 	for _, t := range in.Taints {
-		taints += len(t.ToString())
+		taints = append(taints, t.ToString())
 	}
 	s := &in.Site
 	return slices.MaxFunc([]part{
@@ -52,8 +45,8 @@ func (in *Input) largest() part {
 		{"the list of --node-packages", sum(s.Packages...)},
 		{"the list of sshPublicKeys", sum(in.sshKeys()...)},
 		{"the CA of the API server", len(in.CA)},
-		{"the labels of the Node", labels},
-		{"the taints of the Node", taints},
+		{"the labels of the Node", sum(labels...)},
+		{"the taints of the Node", sum(taints...)},
 	}, func(a, b part) int { return cmp.Compare(a.size, b.size) })
 }
 
@@ -101,17 +94,4 @@ func (s *Site) TooLargeFor() map[string]error {
 		}
 	}
 	return out
-}
-
-// checkSize returns an error when the settings are too large for every operating system.
-func (s *Site) checkSize() error {
-	tooLarge := s.TooLargeFor()
-	if len(tooLarge) < len(systems) {
-		return nil
-	}
-	var errs []error
-	for _, system := range systems {
-		errs = append(errs, tooLarge[system])
-	}
-	return errors.Join(errs...)
 }

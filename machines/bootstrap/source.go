@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +26,6 @@ type Options struct {
 	// Control is the cluster with the Machines. Target is the cluster with their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
-	// Rand is the cryptographic source of tokens.
-	Rand io.Reader
 	// APIServer replaces the URL of the API server that drover would find itself.
 	APIServer string
 	// ClusterDNS replaces the addresses of the cluster's DNS Service (see clusterDNS).
@@ -83,9 +80,6 @@ type clusterFacts struct {
 	// prefixes holds the prefixes of the Nodes' provider IDs, each with the number of Nodes.
 	prefixes map[string]int
 	read     time.Time
-	// missing describes what must exist in the cluster before drover can write user data; nil when nothing is missing. Such facts are read again
-	// for each Machine.
-	missing error
 }
 
 // New returns a Source. It reads nothing yet.
@@ -96,7 +90,7 @@ func New(o Options) *Source {
 	if o.ProviderIDs == nil {
 		o.ProviderIDs = noProviderIDs{}
 	}
-	return &Source{options: o, Tokens: NewTokens(o.Target.GetClient(), o.Target.GetAPIReader(), o.Clock, o.Rand)}
+	return &Source{options: o, Tokens: NewTokens(o.Target.GetClient(), o.Target.GetAPIReader(), o.Clock)}
 }
 
 // Check reports whether user data can be created for the Machine; a *[Problem] describes why not. It creates nothing.
@@ -108,7 +102,7 @@ func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 		return nil
 	}
 	facts, err := s.cluster(ctx)
-	if err != nil {
+	if missing := (*Waiting)(nil); err != nil && !errors.As(err, &missing) {
 		return err
 	}
 	if err := CheckSkew(m.Spec.Versions.Kubelet, facts.version); err != nil {
@@ -128,7 +122,7 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	if err != nil {
 		return nil, err
 	}
-	if t.found {
+	if t.content != "" {
 		return s.foreignUserData(ctx, m, t)
 	}
 	in, err := s.input(ctx, m, owners, config)
@@ -136,9 +130,7 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 		return nil, err
 	}
 	// The user data is rendered before the token is stored, so that no token is stored when rendering fails.
-	if in.Token, err = s.Tokens.Draw(m); err != nil {
-		return nil, err
-	}
+	in.Token = s.Tokens.Draw(m)
 	out, err := in.Render()
 	if err != nil {
 		return nil, err
@@ -156,9 +148,6 @@ func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, 
 	facts, err := s.cluster(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if facts.missing != nil {
-		return nil, facts.missing
 	}
 	labels, err := s.NodeLabels(ctx, m)
 	if err != nil {
@@ -190,14 +179,15 @@ func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[strin
 }
 
 // cluster returns the facts that are the same for all Machines. It reads them at most every five minutes, once for all concurrent
-// callers.
+// callers. A *[Waiting] describes what must exist in the cluster before drover can write user data. The version is known then, too, and the
+// facts are read again for each Machine.
 func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	if facts := s.facts.Load(); facts != nil && s.options.Clock.Now().Sub(facts.read) < factsLife {
 		return *facts, nil
 	}
 	read, err, _ := s.reading.Do("", func() (any, error) {
 		facts, err := s.readCluster(ctx)
-		if err == nil && facts.missing == nil {
+		if err == nil {
 			s.facts.Store(&facts)
 		}
 		return facts, err
@@ -222,11 +212,6 @@ func (s *Source) readCluster(ctx context.Context) (clusterFacts, error) {
 	facts.endpoint, err = readEndpoint(ctx, reader, &o)
 	if err == nil && len(facts.dns) == 0 {
 		facts.dns, err = clusterDNS(ctx, reader)
-	}
-	var missing *Waiting
-	if errors.As(err, &missing) {
-		facts.missing = missing
-		return facts, nil
 	}
 	return facts, err
 }

@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +49,7 @@ func newSource(t *testing.T, change func(*Options), objects ...client.Object) (*
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	w := &world{client: c, config: &rest.Config{Host: version.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("own CA")}}}
-	o := Options{Control: w, Target: w, Clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint, ClusterDNS: []string{"10.96.0.10"}}
+	o := Options{Control: w, Target: w, Clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), StartupTaint: v1alpha1.DefaultStartupTaint, ClusterDNS: []string{"10.96.0.10"}}
 	if change != nil {
 		change(&o)
 	}

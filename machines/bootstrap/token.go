@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -72,38 +71,19 @@ func expiryOf(s *corev1.Secret) time.Time {
 }
 
 const (
-	alphabet     = "abcdefghijklmnopqrstuvwxyz0123456789"
+	alphabet     = "abcdefghijklmnopqrstuvwxyz0123456789" // of IDs
 	idLength     = 6
 	secretLength = 16
 )
 
-// idOf returns the n-th ID that the token of a Machine may have. The ID is public, and always the same for the same Machine and n.
-func idOf(machine types.UID, n int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s %d", machine, n))
+// idOf returns the ID of the token of a Machine. The ID is public, and always the same for the same Machine.
+func idOf(machine types.UID) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s 0", machine))
 	out := make([]byte, idLength)
 	for i := range out {
 		out[i] = alphabet[int(sum[i])%len(alphabet)]
 	}
 	return string(out)
-}
-
-// draw reads random characters from the source, each equally likely.
-func draw(source io.Reader, length int) (string, error) {
-	// Bytes that are not below limit are skipped. If they were used, the first letters of the alphabet would be more likely.
-	const limit = 256 / len(alphabet) * len(alphabet)
-	out := make([]byte, 0, length)
-	buffer := make([]byte, length)
-	for len(out) < length {
-		if _, err := io.ReadFull(source, buffer); err != nil {
-			return "", fmt.Errorf("making a bootstrap token: %w", err)
-		}
-		for _, b := range buffer {
-			if int(b) < limit && len(out) < length {
-				out = append(out, alphabet[int(b)%len(alphabet)])
-			}
-		}
-	}
-	return string(out), nil
 }
 
 var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)

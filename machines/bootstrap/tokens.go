@@ -2,8 +2,9 @@ package bootstrap
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,6 @@ type Tokens struct {
 	Client client.Client
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// Rand is a cryptographic source.
-	Rand io.Reader
 
 	// known holds the tokens that this process has created or read, by the UIDs of their Machines. An expired token is not used any more. While a Machine with a
 	// token in known waits to join, its reconciles make no call for the token, and the token's deletion needs only one call.
@@ -40,41 +39,31 @@ type Tokens struct {
 // use.
 const mostKnown = 10_000
 
-// NewTokens returns Tokens that know no token. reader must not be a cache; random is a cryptographic source.
-func NewTokens(c client.Client, reader client.Reader, now clock.PassiveClock, random io.Reader) *Tokens {
-	return &Tokens{Client: c, Reader: reader, Clock: now, Rand: random,
+// NewTokens returns Tokens that know no token. reader must not be a cache.
+func NewTokens(c client.Client, reader client.Reader, now clock.PassiveClock) *Tokens {
+	return &Tokens{Client: c, Reader: reader, Clock: now,
 		known: cache.NewLRUExpireCacheWithClock(mostKnown, now), began: sync.OnceValue(now.Now)}
 }
 
-// knownToken holds a token, the name of its Secret, and when the token expires.
+// knownToken holds a token, the UID of its Secret, and when the token expires.
 type knownToken struct {
 	token  Token
-	name   string
 	uid    types.UID
 	expiry time.Time
 }
 
-// ids is how many IDs drover tries for the token of a Machine, because another token may have the same ID. For each existing token
-// the chance of that is one in two thousand million.
-const ids = 3
-
 // Ensure returns the Machine's token, and creates it when there is none.
 func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error) {
-	drawn, err := t.Draw(m)
-	if err != nil {
-		return Token{}, err
-	}
-	return t.Keep(ctx, m, drawn)
+	return t.Keep(ctx, m, t.Draw(m))
 }
 
 // Draw returns the known token of the Machine, or else a new one that [Tokens.Keep] may store. A new token is not valid before it is
 // stored.
-func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
+func (t *Tokens) Draw(m *v1alpha1.Machine) Token {
 	if known, ok := t.recall(m.UID); ok {
-		return known.token, nil
+		return known.token
 	}
-	secret, err := draw(t.Rand, secretLength)
-	return Token{ID: idOf(m.UID, 0), Secret: secret}, err
+	return Token{ID: idOf(m.UID), Secret: strings.ToLower(rand.Text()[:secretLength])}
 }
 
 // Keep stores a drawn token for the Machine, or returns the token that the Machine already has. When less than half of the life of an
@@ -87,45 +76,24 @@ func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (To
 	if ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
 		return known.token, nil
 	}
-	if ok || t.older(m) {
-		have, err := t.find(ctx, m.UID)
-		if err != nil {
-			return Token{}, err
-		}
-		if have != nil {
-			return tokenOf(have), t.prolong(ctx, have)
+	if ok || m.CreationTimestamp.Time.Before(t.began()) {
+		if token, err := t.prolonged(ctx, m); err != nil || token.ID != "" {
+			return token, err
 		}
 	}
-	return t.create(ctx, m, drawn)
-}
-
-// older reports whether the Machine was created before this process stored its first token.
-func (t *Tokens) older(m *v1alpha1.Machine) bool {
-	return m.CreationTimestamp.Time.Before(t.began())
-}
-
-// create creates the Secret of a drawn token, under the first ID that no other Machine's token has.
-func (t *Tokens) create(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
-	for n := range ids {
-		drawn.ID = idOf(m.UID, n)
-		s := secretFor(m, drawn, t.Clock.Now().Add(TokenLife))
-		err := t.Client.Create(ctx, s)
-		if err == nil {
-			t.remember(s)
-			return drawn, nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return Token{}, fmt.Errorf("creating bootstrap token: %w", err)
-		}
-		have, err := t.read(ctx, m.UID, n)
-		if err != nil {
-			return Token{}, err
-		}
-		if have != nil && have.Labels[v1alpha1.LabelTokenMachine] == string(m.UID) {
-			return tokenOf(have), t.prolong(ctx, have)
+	s := secretFor(m, drawn, t.Clock.Now().Add(TokenLife))
+	err := t.Client.Create(ctx, s)
+	if apierrors.IsAlreadyExists(err) {
+		if token, err := t.prolonged(ctx, m); err != nil || token.ID != "" {
+			return token, err
 		}
 	}
-	return Token{}, fmt.Errorf("creating bootstrap token: all %d ids of Machine %s are taken by tokens that drover did not make for this Machine", ids, m.Name)
+	if err != nil {
+		// Another token may have the same ID, with a chance of one in two thousand million. The Machine then waits until it is deleted.
+		return Token{}, fmt.Errorf("creating bootstrap token: %w", err)
+	}
+	t.remember(s)
+	return drawn, nil
 }
 
 // Prolong moves the expiry of the Machine's token, if the Machine has one, when less than half of the token's life is left.
@@ -133,11 +101,17 @@ func (t *Tokens) Prolong(ctx context.Context, m *v1alpha1.Machine) error {
 	if known, ok := t.recall(m.UID); ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
 		return nil
 	}
+	_, err := t.prolonged(ctx, m)
+	return err
+}
+
+// prolonged reads the token of the Machine, and prolongs it if necessary. The token has no ID when there is none.
+func (t *Tokens) prolonged(ctx context.Context, m *v1alpha1.Machine) (Token, error) {
 	s, err := t.find(ctx, m.UID)
 	if err != nil || s == nil {
-		return err
+		return Token{}, err
 	}
-	return t.prolong(ctx, s)
+	return tokenOf(s), t.prolong(ctx, s)
 }
 
 // Delete deletes the Machine's token.
@@ -148,16 +122,16 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 		if err != nil || s == nil {
 			return err
 		}
-		known = knownToken{name: s.Name, uid: s.UID}
+		known.uid = s.UID
 	}
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.name}}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secretPrefix + idOf(m.UID)}}
 	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
 	if apierrors.IsConflict(err) {
 		// Another Secret may have this name now. The next call searches for the Secret of the Machine's token.
 		t.known.Remove(m.UID)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting bootstrap token %s: %w", known.name, err)
+		return fmt.Errorf("deleting bootstrap token %s: %w", s.Name, err)
 	}
 	t.known.Remove(m.UID)
 	return nil
@@ -165,29 +139,15 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 
 // find reads the Secret of the Machine's token. It returns nil when there is none.
 func (t *Tokens) find(ctx context.Context, uid types.UID) (*corev1.Secret, error) {
-	for n := range ids {
-		s, err := t.read(ctx, uid, n)
-		if err != nil || s == nil {
-			return nil, err
-		}
-		if s.Labels[v1alpha1.LabelTokenMachine] == string(uid) {
-			return s, nil
-		}
-	}
-	return nil, nil
-}
-
-// read returns the Secret of the n-th token ID of the Machine, or nil when there is none.
-func (t *Tokens) read(ctx context.Context, uid types.UID, n int) (*corev1.Secret, error) {
-	var s corev1.Secret
-	err := t.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: secretPrefix + idOf(uid, n)}, &s)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
+	s := &corev1.Secret{}
+	err := t.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: secretPrefix + idOf(uid)}, s)
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading bootstrap token: %w", err)
 	}
-	return &s, nil
+	if err != nil || s.Labels[v1alpha1.LabelTokenMachine] != string(uid) {
+		return nil, nil
+	}
+	return s, nil
 }
 
 func (t *Tokens) prolong(ctx context.Context, s *corev1.Secret) error {
@@ -214,5 +174,5 @@ func (t *Tokens) recall(uid types.UID) (knownToken, bool) {
 
 func (t *Tokens) remember(s *corev1.Secret) {
 	expiry := expiryOf(s)
-	t.known.Add(types.UID(s.Labels[v1alpha1.LabelTokenMachine]), knownToken{tokenOf(s), s.Name, s.UID, expiry}, expiry.Sub(t.Clock.Now()))
+	t.known.Add(types.UID(s.Labels[v1alpha1.LabelTokenMachine]), knownToken{tokenOf(s), s.UID, expiry}, expiry.Sub(t.Clock.Now()))
 }

@@ -14,13 +14,12 @@ func (in *Input) Render() ([]byte, error) {
 	if err == nil {
 		err = in.fits(out, maxEncoded)
 	}
-	var known *Problem
-	if err != nil && !errors.As(err, &known) {
+	if known := (*Problem)(nil); err != nil && !errors.As(err, &known) {
 		// Rendering reads nothing, so an error of a library is the input's too.
-		known = &Problem{Message: err.Error()}
+		err = problem("%v", err)
 	}
-	if known != nil {
-		return nil, known
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -2,87 +2,39 @@ package bootstrap
 
 import (
 	"bytes"
-	"encoding/json"
-	"math"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/utils/lru"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// mostTexts is how many parts of user data are cached. That is enough for the parts of about four node groups.
-const mostTexts = 64
-
-// texts caches parts of user data that many Machines have in common. Writing YAML is most of the cost of user data.
-var texts = lru.New(mostTexts)
-
-// remembered returns the cached text for the key, or writes and caches it. Callers must not change the text.
-func remembered(key any, write func() ([]byte, error)) ([]byte, error) {
-	if known, ok := texts.Get(key); ok {
-		if text, ok := known.([]byte); ok {
-			return text, nil
-		}
-	}
-	text, err := write()
-	if err == nil {
-		texts.Add(key, text)
-	}
-	return text, err
-}
-
-// toFields returns the JSON form of a value as maps and lists. Numbers without a fraction are whole numbers.
-func toFields(value any) (any, error) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	return fieldsOf(raw)
-}
-
-// fieldsOf returns a JSON document as maps and lists. Numbers without a fraction are whole numbers.
-func fieldsOf(raw []byte) (any, error) {
-	var fields any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
-	return whole(fields), nil
-}
-
-// whole turns numbers without a fraction into integers, because a kubelet does not read 1e+06 as an integer.
-func whole(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, inner := range v {
-			v[key] = whole(inner)
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = whole(inner)
-		}
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
-			return int64(v)
-		}
-	}
-	return value
-}
-
-// toYAML writes a value as YAML, with the field names of its JSON form. sigs.k8s.io/yaml takes three times as long, because it parses YAML
-// to do so. The time matters because a document is written for every Machine.
+// toYAML writes a value as YAML. It does not break long lines, as sigs.k8s.io/yaml does.
 func toYAML(value any) ([]byte, error) {
-	fields, err := toFields(value)
-	if err != nil {
-		return nil, err
-	}
-	return encode(fields)
-}
-
-func encode(fields any) ([]byte, error) {
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := e.Encode(fields); err != nil {
+	err := e.Encode(value)
+	return out.Bytes(), err
+}
+
+// objectYAML writes a configuration as YAML, with the field names of its JSON form. It leaves out empty values, which some Go types cannot
+// omit, and durations of zero, which the kubelet reads as its default.
+func objectYAML(object any) ([]byte, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	delete(fields, "logging") // its zero values are not empty, and not the kubelet's defaults
+	return toYAML(prune(fields))
+}
+
+// prune removes null values, empty objects and durations of zero.
+func prune(fields map[string]any) map[string]any {
+	for key, value := range fields {
+		inner, nested := value.(map[string]any)
+		if value == nil || value == "0s" || nested && len(prune(inner)) == 0 {
+			delete(fields, key)
+		}
+	}
+	return fields
 }

@@ -2,7 +2,6 @@ package csr
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -70,7 +69,7 @@ func newPlane(t *testing.T) *plane {
 		Scheme: scheme, Logger: log, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	p.must(err)
-	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, ProviderIDs: provider.Provider{}, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
+	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, ProviderIDs: provider.Provider{}, Clock: clock.RealClock{}, StartupTaint: v1alpha1.DefaultStartupTaint})
 	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Servers: p.servers, Reserved: Reserved{Domain: "cluster.local"}}).SetupWithManager(p.mgr))
 	ended := make(chan error, 1)
 	go func() { ended <- p.mgr.Start(ctx) }()

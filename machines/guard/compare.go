@@ -14,53 +14,38 @@ import (
 // empty.
 func Altered(shipped, stored *unstructured.Unstructured) string {
 	want, have := specOf(shipped), specOf(stored)
-	all := maps.Clone(want)
+	all := map[string]any{}
+	maps.Copy(all, want)
 	maps.Copy(all, have)
+	maps.DeleteFunc(all, func(field string, _ any) bool { return reflect.DeepEqual(want[field], have[field]) })
 	var fields []string
-	for field := range all {
-		if !reflect.DeepEqual(want[field], have[field]) {
-			fields = append(fields, "spec."+field)
-		}
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		fields = append(fields, "spec."+field)
 	}
-	slices.Sort(fields)
 	return strings.Join(fields, ", ")
 }
 
-// specOf returns an object's spec without empty fields.
+// specOf returns a copy of an object's spec without empty fields.
 func specOf(o *unstructured.Unstructured) map[string]any {
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	pruned, _ := withoutEmpty(spec).(map[string]any)
-	return pruned
+	prune(spec)
+	return spec
 }
 
-// withoutEmpty returns a JSON value without fields that are null or empty, at any depth; nil when nothing is left.
-func withoutEmpty(value any) any {
+// prune removes fields that are null or empty from a JSON value, at any depth, and reports whether the value itself is null or empty.
+func prune(value any) (empty bool) {
 	switch value := value.(type) {
 	case map[string]any:
-		left := map[string]any{}
-		for key, inner := range value {
-			if inner = withoutEmpty(inner); inner != nil {
-				left[key] = inner
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		return left
+		maps.DeleteFunc(value, func(_ string, inner any) bool { return prune(inner) })
+		return len(value) == 0
 	case []any:
 		// An entry keeps its index even when it is empty, because its position may have a meaning.
-		left := make([]any, len(value))
-		for i, inner := range value {
-			left[i] = withoutEmpty(inner)
+		for i := range value {
+			if prune(value[i]) {
+				value[i] = nil
+			}
 		}
-		if len(left) == 0 {
-			return nil
-		}
-		return left
-	case string:
-		if value == "" {
-			return nil
-		}
+		return len(value) == 0
 	}
-	return value
+	return value == nil || value == ""
 }

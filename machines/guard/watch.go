@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -81,11 +82,11 @@ func New(o Options) (*Watch, error) {
 	w.Shipped = nil
 	for _, name := range Names {
 		for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
-			shipped := find(o.Shipped, kind, name)
-			if shipped == nil {
+			i := slices.IndexFunc(o.Shipped, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+			if i < 0 {
 				return nil, fmt.Errorf("finding the shipped guard policies: there is no %s %s", kind, name)
 			}
-			w.Shipped = append(w.Shipped, shipped)
+			w.Shipped = append(w.Shipped, o.Shipped[i])
 		}
 	}
 	w.last.Store(&look{why: "the guard policies have not been read yet"})
@@ -95,15 +96,6 @@ func New(o Options) (*Watch, error) {
 		}
 	}
 	return w, nil
-}
-
-func find(all []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
-	for _, o := range all {
-		if o.GetKind() == kind && o.GetName() == name {
-			return o
-		}
-	}
-	return nil
 }
 
 // InForce reports whether the guard policies and their bindings have been stored as shipped for at least 10 s, as of the last read.

@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -238,7 +237,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 
 // restart replaces the controller by a new one without memory, as a restart of drover does.
 func (b *bench) restart() {
-	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
+	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
 	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
 }
 

@@ -1,7 +1,6 @@
 package machine_test
 
 import (
-	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ import (
 func TestAMachineWaitsForTheClustersDNSService(t *testing.T) {
 	t.Run("a Machine waits while the cluster has no DNS Service, says how to go on, and gets its server within a minute of the Service (F-152)", func(t *testing.T) {
 		b := newBench(t, nil)
-		source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
+		source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, APIServer: "https://127.0.0.1:1"})
 		b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock})
 		for range 20 {
 			b.pass()

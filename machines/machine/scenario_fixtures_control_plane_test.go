@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -87,7 +86,7 @@ func newWorld(t testing.TB) *world {
 	w.must(w.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}))
 	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
 	w.must(err)
-	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, ProviderIDs: w.cloud, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
+	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, ProviderIDs: w.cloud, Clock: clock.RealClock{}, StartupTaint: v1alpha1.DefaultStartupTaint})
 	machines := machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud, Bootstrap: source, Clock: clock.RealClock{}, StartupTaint: v1alpha1.DefaultStartupTaint})
 	w.approver = csr.New(csr.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}, Servers: w.cloud})
 	w.must(machines.SetupWithManager(mgr))

@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"testing"
@@ -64,7 +63,7 @@ func newPool(t *testing.T) *pool {
 	must(t, err)
 	p := &pool{t: t, client: c, cloud: newFakeCloud(), clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), names: map[string]bool{}}
 	p.groups = nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, Discovery: model.Discovery{Cloud: provider.Provider{}}})
-	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
+	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
 	p.options = machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock}
 	p.machine = machine.New(p.options)
 	for _, i := range scope.Indexes(p.cloud) {

@@ -1,7 +1,6 @@
 package machine_test
 
 import (
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ import (
 func newUserDataBench(t *testing.T) *bench {
 	b := newBench(t, nil)
 	b.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.10"}}})
-	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
+	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, APIServer: "https://127.0.0.1:1"})
 	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock})
 	return b
 }

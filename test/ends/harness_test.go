@@ -4,7 +4,6 @@ package ends
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -152,7 +151,7 @@ func (w *world) drover() manager.Manager {
 	w.must(err)
 	w.must(mgr.Add(os))
 	source := bootstrap.New(bootstrap.Options{
-		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint,
+		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
 	w.must(mgr.Add(&bootstrap.Collector{Source: source, Clock: now}))
 	unhealthy, err := health.New(health.Options{Control: mgr, Target: mgr, Clock: now, Registry: w.registry, Settings: verdict.Settings{

@@ -25,16 +25,12 @@ const (
 	reasonWell         = "NodeHealthy"
 )
 
-// Reasons that the Machine controller writes into conditions, and that the diagnosis reads.
-const (
-	serverWontStart = "ServerWontStart"
-	serverBusy      = "ServerBusy"
-	nodeMissing     = "NodeMissing"
-)
+// serverBusy is a reason that the Machine controller writes into condition ServerReady. It writes reasonServer and reasonNodeMissing, too.
+const serverBusy = "ServerBusy"
 
 // serverLives are the reasons that show, while the status of condition ServerReady is not True, that the server exists
 // nevertheless.
-var serverLives = []string{"ServerNotActive", "ServerError", serverWontStart}
+var serverLives = []string{"ServerNotActive", "ServerError", reasonServer}
 
 // Finding is the diagnosis of one Machine and its Node, without regard to other Machines.
 type Finding struct {
@@ -99,13 +95,13 @@ func (w *World) diagnose(m *Machine) Finding {
 // wontStart reports whether the Machine's server does not start, and its Node is not Ready either.
 func wontStart(m *Machine) bool {
 	server := m.Condition(v1alpha1.ConditionServerReady)
-	return server.Reason == serverWontStart && server.Status == corev1.ConditionFalse && (m.Node == nil || v1alpha1.NodeReady(m.Node).Status != corev1.ConditionTrue)
+	return server.Reason == reasonServer && server.Status == corev1.ConditionFalse && (m.Node == nil || v1alpha1.NodeReady(m.Node).Status != corev1.ConditionTrue)
 }
 
 // isMissing reports whether the Machine controller has found by a live read that a Machine has no Node, although its server exists.
 func isMissing(m *Machine) bool {
 	server := m.Condition(v1alpha1.ConditionServerReady)
-	return m.Condition(v1alpha1.ConditionReady).Reason == nodeMissing && (server.Status == corev1.ConditionTrue || slices.Contains(serverLives, server.Reason))
+	return m.Condition(v1alpha1.ConditionReady).Reason == reasonNodeMissing && (server.Status == corev1.ConditionTrue || slices.Contains(serverLives, server.Reason))
 }
 
 // isOthers reports whether the Machine's Node is a later Node with the same name, or one whose owner is another Machine.
@@ -117,7 +113,7 @@ func isOthers(m *Machine) bool {
 // diagnoseStart diagnoses a Machine whose Node has registered, for the first time or again, and has not completed its first
 // start. It is unhealthy when the start timeout has ended: no other part of drover looks after it.
 func (w *World) diagnoseStart(m *Machine, f *Finding) {
-	f.Since = w.seen(m, true).Add(w.Settings.StartTimeout)
+	f.Since = w.seen(m, starting).Add(w.Settings.StartTimeout)
 	if w.Settings.StartTimeout <= 0 || f.Since.After(w.Now) {
 		return
 	}
@@ -173,10 +169,9 @@ func describe(c *corev1.NodeCondition) string {
 	return text
 }
 
-// seen returns since when this process has seen that the Machine is starting, or otherwise that it is unhealthy, but no time
-// before the snapshots became trustworthy.
-func (w *World) seen(m *Machine, starting bool) time.Time {
-	at, ok := w.Seen[sighting{m.UID, stateOf(starting)}]
+// seen returns since when this process has seen the Machine in this state, but no time before the snapshots became trustworthy.
+func (w *World) seen(m *Machine, s state) time.Time {
+	at, ok := w.Seen[sighting{m.UID, s}]
 	if !ok {
 		at = w.Now
 	}
@@ -189,7 +184,7 @@ func (w *World) seen(m *Machine, starting bool) time.Time {
 // since returns the time from which a problem counts: the transition of the condition, but no earlier than when this process
 // first saw that the Machine is unhealthy. A transition in the future is ignored.
 func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
-	at := w.seen(m, false)
+	at := w.seen(m, unhealthy)
 	if transition != nil && transition.After(at) && !transition.After(w.Now) {
 		return transition.Time
 	}

@@ -27,7 +27,7 @@ func healthOf(s *scene, m *Machine) string {
 // missing removes the Machine's Node, as the Machine controller has found out.
 func missing(m *Machine) {
 	m.Node = nil
-	setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, nodeMissing, time.Hour)
+	setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, reasonNodeMissing, time.Hour)
 }
 
 func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
@@ -63,10 +63,10 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 		}, none},
 		{"a Machine whose server does not start is unhealthy", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
-			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
+			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, reasonServer, time.Hour)
 		}, reasonServer},
 		{"a Machine whose server did not start is healthy when its Node is Ready again (MCM-44)", func(m *Machine) {
-			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
+			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, reasonServer, time.Hour)
 		}, well},
 		{"a Machine is neither healthy nor unhealthy while its server is being moved or rescued", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)

@@ -98,8 +98,8 @@ func (s *scene) starting(age time.Duration, names ...string) {
 
 // noticed makes drover have seen for the given time up to noon that a Machine is unhealthy or starting.
 func (s *scene) noticed(m *Machine, age time.Duration) {
-	for _, starting := range []bool{false, true} {
-		s.Seen[sighting{m.UID, stateOf(starting)}] = noon.Add(-age)
+	for _, state := range []state{unhealthy, starting} {
+		s.Seen[sighting{m.UID, state}] = noon.Add(-age)
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *scene) gone(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		m.Node = nil
 		s.noticed(m, age)
-		setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, nodeMissing, age)
+		setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, reasonNodeMissing, age)
 	}, names...)
 }
 

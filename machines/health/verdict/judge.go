@@ -99,8 +99,10 @@ func (j *judgement) look(m *Machine) {
 	if f.started && !m.Outdated {
 		t.up++
 	}
-	if f.starting || f.Unhealthy {
-		j.plan.Seen[sighting{m.UID, stateOf(f.starting)}] = j.w.seen(m, f.starting)
+	if f.starting {
+		j.plan.Seen[sighting{m.UID, starting}] = j.w.seen(m, starting)
+	} else if f.Unhealthy {
+		j.plan.Seen[sighting{m.UID, unhealthy}] = j.w.seen(m, unhealthy)
 	}
 	if f.Since.After(j.w.Now) {
 		j.lookAt(f.Since)

@@ -233,7 +233,7 @@ func TestTheHealthControllerSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
 				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
-				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Second)
+				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, reasonServer, time.Second)
 			}, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
 		{"waits for a successor in a group whose rollout stands still with its surge (MCM-47)", func(s *scene) {
@@ -369,7 +369,7 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 		s.group("a", 5)
 		s.silent(time.Minute, "a-1")
 		m := s.machine("a-1")
-		setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Minute)
+		setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, reasonServer, time.Minute)
 		p := Judge(s.World)
 		check(t, "replaced", replaced(p), "a-1")
 		live := Machine{Machine: m.Machine, Node: m.Node.DeepCopy()}

@@ -42,14 +42,6 @@ const (
 	asked
 )
 
-// stateOf returns the state of a Machine that is starting, or otherwise unhealthy.
-func stateOf(isStarting bool) state {
-	if isStarting {
-		return starting
-	}
-	return unhealthy
-}
-
 // Settings apply where no annotation overrides them.
 type Settings struct {
 	// Timeout is how long a Machine may be unhealthy before it is replaced. 0 means that it is never replaced for being

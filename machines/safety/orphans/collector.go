@@ -113,8 +113,7 @@ func (c *Collector) Start(ctx context.Context) error {
 		case <-timer.C():
 		}
 		if c.Clock.Now().Before(next) {
-			c.storeEnds(ctx)
-			c.goOnDraining(ctx)
+			c.between(ctx)
 			continue
 		}
 		c.pass(ctx)

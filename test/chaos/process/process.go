@@ -172,7 +172,7 @@ func (p *Process) run(ctx context.Context) error {
 	}
 	asked := p.newReach(mgr)
 	source := bootstrap.New(bootstrap.Options{
-		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: w.Random, StartupTaint: v1alpha1.DefaultStartupTaint,
+		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
 	frozen := ownership.NewFrozenMetric()
 	p.registry.MustRegister(frozen)
