@@ -67,7 +67,13 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 		spec["minReadySeconds"] = c.MinReadySeconds
 	}
 	metadata := ownership.Metadata(c.Set)
-	if annotations := changedAnnotations(c); len(annotations) > 0 {
+	annotations := map[string]any{}
+	for key, value := range c.Annotations {
+		if annotations[key] = value; value == "" {
+			annotations[key] = nil
+		}
+	}
+	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
 	err := w.Merge(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
@@ -79,21 +85,6 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 			writerOf(c.Set, ownership.FieldReplicas), *c.Found, d.Name, c.Replicas, d.Name)
 	}
 	return nil
-}
-
-// changedAnnotations returns the annotations that differ from what is stored; a nil value removes an annotation.
-func changedAnnotations(c *rollout.SetChange) map[string]any {
-	changed := map[string]any{}
-	for key, value := range c.Annotations {
-		stored, ok := c.Set.Annotations[key]
-		switch {
-		case value == "" && ok:
-			changed[key] = nil
-		case value != "" && stored != value:
-			changed[key] = value
-		}
-	}
-	return changed
 }
 
 // unchanged returns errCacheOld when the API server has another version of one of the sets than the informer cache.

@@ -72,10 +72,10 @@ func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time
 	}
 	if p := st.Conditions[1]; p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
 		if left := p.LastTransitionTime.Add(quiet).Sub(w.now); left > 0 {
-			wait = soonest(wait, left)
+			wait = Soonest(wait, left)
 		}
 		if deadline, ok := deadlineOf(w.d); ok {
-			wait = soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
+			wait = Soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
 		}
 	}
 	return st, wait
@@ -96,7 +96,7 @@ func (w *work) numbers() (v1alpha1.MachineDeploymentStatus, time.Duration) {
 				st.AvailableReplicas++
 			case f.NodeReady:
 				st.ReadyReplicas++
-				wait = soonest(wait, AvailableAfter(f.Machine, minReadySeconds(w.d), w.now))
+				wait = Soonest(wait, AvailableAfter(f.Machine, minReadySeconds(w.d), w.now))
 			}
 		}
 	}
