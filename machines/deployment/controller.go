@@ -95,7 +95,7 @@ func assemble(o Options, c clients) *Reconciler {
 		writes:   writes{Writer: writer, live: c.live, events: c.events},
 		nodes:    rolledNodes{target: c.target},
 		plans:    &history{},
-		statuses: &statuses{writer: writer, clock: o.Clock, events: c.events},
+		statuses: &statuses{Statuses: ownership.Statuses{Writer: writer, Clock: o.Clock}, events: c.events},
 		freezes:  ownership.Freezes{Writer: writer, Events: c.events, Metric: o.Frozen},
 	}
 	r.sets = newSets(writer, c.live, &r.rolled)
@@ -166,7 +166,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	r.plans.plans.Forget(deployment)
 	r.limit.forget(deployment)
 	r.debounce.seen.Forget(deployment)
-	r.statuses.throttles.Forget(deployment)
+	r.statuses.Forget(deployment)
 	r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, deployment)
 	_, err = r.nodes.sync(ctx, deployment, rollout.Plan{})
 	return err
@@ -281,7 +281,7 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 		return gather, nil
 	}
 	left, shown := r.statuses.writeWhenDue(ctx, d, plan.Status)
-	return ownership.Soonest(plan.RequeueAfter, left), errors.Join(err, shown)
+	return rollout.Soonest(plan.RequeueAfter, left), errors.Join(err, shown)
 }
 
 // next returns a collision count raised by one. After the largest value it starts again at 1.

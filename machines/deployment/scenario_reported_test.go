@@ -45,7 +45,7 @@ func TestAChangeOfOneNumberOfTheStatus(t *testing.T) {
 				},
 			}).Build()
 			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-			s := &statuses{writer: ownership.Writer{Client: c, FieldManager: "test"}, clock: clock, events: events.NewFakeRecorder(10)}
+			s := &statuses{Statuses: ownership.Statuses{Writer: ownership.Writer{Client: c, FieldManager: "test"}, Clock: clock}, events: events.NewFakeRecorder(10)}
 			change := func() {
 				now := *d.Status.DeepCopy()
 				number := reflect.ValueOf(&now).Elem().FieldByName(field)

@@ -101,7 +101,7 @@ func assemble(o Options, c client.Client, live client.Reader, recorder events.Ev
 	return &Reconciler{
 		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected, conflicts: ownership.Conflicts(),
 		specs:    &specs{writer: writer, clock: o.Clock, events: recorder, machines: ms},
-		statuses: &statuses{writer: writer, clock: o.Clock},
+		statuses: &statuses{ownership.Statuses{Writer: writer, Clock: o.Clock}},
 		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
 }
@@ -164,7 +164,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.expected.sets.Forget(req.NamespacedName)
-		r.statuses.throttles.Forget(req.NamespacedName)
+		r.statuses.Forget(req.NamespacedName)
 		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
 		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -244,9 +244,9 @@ func (r *Reconciler) report(ctx context.Context, seen observed, next decision, s
 	} else {
 		seen.keepError(&status)
 	}
-	status.Conditions = conditions(set, status, next, metav1.NewTime(r.clock.Now()))
+	status.Conditions = conditions(set, status, next, r.clock.Now())
 	later, err := r.statuses.writeWhenDue(ctx, set, status)
-	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
+	return ctrl.Result{RequeueAfter: rollout.Soonest(rollout.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
 // plan decides what to do with a set. Before it returns a decision that creates Machines or chooses Machines for deletion, it
@@ -289,11 +289,11 @@ func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decisio
 		if c := meta.FindStatusCondition(seen.set.Status.Conditions, v1alpha1.ConditionFrozen); c == nil || c.Status != metav1.ConditionTrue || r.clock.Since(c.LastTransitionTime.Time) < again {
 			again = min(again, firstLook)
 		}
-		*wait = ownership.Soonest(*wait, again)
+		*wait = rollout.Soonest(*wait, again)
 	}
 	if stale, _ := r.options.Reach.Stale(); d.create > 0 && stale != "" {
 		// The informer cache may be out of date: Machines that it does not show may exist.
-		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
+		d.create, *wait = 0, rollout.Soonest(*wait, retryReach)
 		d.held = stale + "; no Machine is created before it answers"
 	}
 	return nil

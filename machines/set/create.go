@@ -65,14 +65,14 @@ func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, pla
 	}
 	m := newMachine(set, ms.suffix())
 	m.Status.ProviderStatus = place
-	ms.expected.create(set, m.Name, ms.clock.Now())
+	ms.expected.expect(set, m.Name, "")
 	written := m.DeepCopy()
 	err := ms.client.Create(ctx, m, client.FieldOwner(FieldManager))
 	if err == nil {
 		return ms.compare(set, written, m)
 	}
 	if refused(err) {
-		ms.expected.notCreated(set, m.Name)
+		ms.expected.settled(set, m.Name)
 	}
 	return err
 }
@@ -162,12 +162,12 @@ func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machin
 	ctrl.LoggerFrom(ctx).Info("Deleting Machines", "machines", names)
 	return inParallel(len(machines), func(i int) error {
 		m := machines[i]
-		ms.expected.delete(set, m, ms.clock.Now())
+		ms.expected.expect(set, m.Name, m.UID)
 		err := ms.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil
 		}
-		ms.expected.notDeleted(set, m.UID)
+		ms.expected.settled(set, m.Name)
 		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
 	})
 }

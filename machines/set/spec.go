@@ -73,7 +73,7 @@ func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d deci
 		spec["replicas"] = d.wanted
 	}
 	kept, next := rollout.PruneRemovals(s.removals(set), machines, s.clock.Now())
-	*wait = ownership.Soonest(*wait, next)
+	*wait = rollout.Soonest(*wait, next)
 	s.named.Keep(set, kept)
 	if !rollout.SameRemovals(kept, set.Spec.Removals) {
 		spec["removals"] = kept
