@@ -38,8 +38,6 @@ type Options struct {
 	MaxReplacing int
 	// Frozen is the metric of frozen objects. nil means that there is none.
 	Frozen *prometheus.GaugeVec
-	// Concurrent is how many deployments are reconciled at the same time. Default: 10.
-	Concurrent int
 }
 
 // Reconciler carries out the plans of MachineDeployments.
@@ -67,9 +65,6 @@ var errCacheOld = errors.New("the cache is older than the API server")
 
 // New returns the controller.
 func New(o Options) *Reconciler {
-	if o.Concurrent <= 0 {
-		o.Concurrent = 10
-	}
 	if o.Target == nil {
 		o.Target = o.Control
 	}
@@ -122,13 +117,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machinedeployment").
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineDeployment{}, r.deploymentEvents())).
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
+		WatchesRawSource(r.deployments(cache)).
+		WatchesRawSource(r.machineSets(cache)).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.Concurrent,
-			RateLimiter:             ownership.Retries(),
-		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 10, RateLimiter: ownership.Retries()}).
 		Complete(r)
 }
 

@@ -130,14 +130,8 @@ func (m RefManager[T]) adopt(ctx context.Context, owner client.Object, object T)
 
 // deleted reports whether the owner is being deleted, or another object has its name by now.
 func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, error) {
-	fresh, err := m.Writer.Client.Scheme().New(m.Owners)
-	if err != nil {
-		return false, err
-	}
-	now, ok := fresh.(client.Object)
-	if !ok {
-		return false, fmt.Errorf("kind %s has no metadata", m.Owners)
-	}
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(m.Owners)
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(owner), now); err != nil {
 		return false, err
 	}

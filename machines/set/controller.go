@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -63,8 +64,6 @@ type Options struct {
 	FreezePeriod time.Duration
 	// Frozen is the metric of frozen objects. nil means that there is none.
 	Frozen *prometheus.GaugeVec
-	// Concurrent is how many sets are reconciled at the same time. Default: 10.
-	Concurrent int
 }
 
 // Reconciler keeps MachineSets at their size.
@@ -85,9 +84,6 @@ type Reconciler struct {
 
 // New returns the controller.
 func New(o Options) *Reconciler {
-	if o.Concurrent <= 0 {
-		o.Concurrent = 10
-	}
 	return assemble(o, o.Control.GetClient(), o.Control.GetAPIReader(), o.Control.GetEventRecorder(FieldManager))
 }
 
@@ -122,18 +118,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machineset").
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
+		WatchesRawSource(r.sets(cache)).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.Concurrent,
-			RateLimiter:             ownership.Retries(),
-		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 10, RateLimiter: ownership.Retries()}).
 		Complete(r)
 }
 
-// setEvents enqueues a set when the set changes. For a set without a deployment it also records the entries of spec.removals, and reports a
-// new writer of its size.
-func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
+// sets watches MachineSets: it enqueues a set when it changes. For a set without a deployment it also records the entries of spec.removals, and
+// reports a new writer of its size.
+func (r *Reconciler) sets(c cache.Cache) source.Source {
 	named := func(s *v1alpha1.MachineSet) []v1alpha1.Removal {
 		if metav1.GetControllerOfNoCopy(s) != nil {
 			return nil
@@ -146,16 +139,14 @@ func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet,
 		}
 		return s.Spec.Replicas
 	}
-	return ownership.Remembering(&r.specs.named, named,
-		ownership.ReportingWriters(r.events, replicas, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{}))
+	return source.Kind(c, &v1alpha1.MachineSet{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{},
+		ownership.Remembering(&r.specs.named, named), ownership.ReportingWriters(r.events, replicas))
 }
 
 // machineEvents enqueues the set of a Machine when the Machine is created, changed or deleted.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, ctrl.Request] {
-	selector := func(s *v1alpha1.MachineSet) *metav1.LabelSelector { return &s.Spec.Selector }
 	return ownership.Events[*v1alpha1.Machine]{
-		Kind: v1alpha1.MachineSetKind.Kind, Gather: gather, Gone: r.expected.gone,
-		Candidates: ownership.Candidates(r.client, &v1alpha1.MachineSetList{}, selector),
+		Kind: v1alpha1.MachineSetKind.Kind, Gather: gather, Gone: r.expected.gone, Reader: r.client, Owners: &v1alpha1.MachineSetList{}, MadeFor: v1alpha1.IsMachineNameOf,
 	}.Handler()
 }
 
