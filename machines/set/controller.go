@@ -68,13 +68,15 @@ type Options struct {
 
 // Reconciler keeps MachineSets at their size.
 type Reconciler struct {
-	client   client.Client
+	client client.Client
+	writer ownership.Writer
+	// refs writes the Machines' owner references to their set.
+	refs     ownership.RefManager[*v1alpha1.Machine]
 	events   events.EventRecorder
 	clock    clock.PassiveClock
-	lease    leaseCheck
-	machines *machines
 	expected *expectations
-	specs    *specs
+	// named remembers the entries of spec.removals of each set without a deployment, to restore those that a client's write loses.
+	named    ownership.Removals
 	statuses *statuses
 	freezes  ownership.Freezes
 	options  Options
@@ -90,16 +92,17 @@ func New(o Options) *Reconciler {
 func assemble(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
 	o.SafetyUp, o.SafetyDown, o.FreezePeriod = cmp.Or(o.SafetyUp, 2), cmp.Or(o.SafetyDown, 1), cmp.Or(o.FreezePeriod, time.Minute)
 	writer := ownership.Writer{Client: c, FieldManager: FieldManager}
-	expected := newExpectations(live, o.Clock)
-	lease := leaseCheck{o.Lease, o.Clock}
-	ms := &machines{client: c, clock: o.Clock, events: recorder, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}
-	ms.keepRefs(writer, live)
-	return &Reconciler{
-		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected, conflicts: ownership.Conflicts(),
-		specs:    &specs{writer: writer, clock: o.Clock, events: recorder, machines: ms},
+	r := &Reconciler{
+		client: c, writer: writer, events: recorder, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
+		expected: newExpectations(live, o.Clock),
 		statuses: &statuses{ownership.Statuses{Writer: writer, Clock: o.Clock}},
 		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
+	r.refs = ownership.RefManager[*v1alpha1.Machine]{
+		Writer: writer, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: r.controlledBy,
+		MadeFor: v1alpha1.IsMachineNameOf, Released: r.expected.gone,
+	}
+	return r
 }
 
 // SetupWithManager registers the controller with the manager.
@@ -140,7 +143,7 @@ func (r *Reconciler) sets(c cache.Cache) source.Source {
 		return s.Spec.Replicas
 	}
 	return source.Kind(c, &v1alpha1.MachineSet{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{},
-		ownership.Remembering(&r.specs.named, named), ownership.ReportingWriters(r.events, replicas))
+		ownership.Remembering(&r.named, named), ownership.ReportingWriters(r.events, replicas))
 }
 
 // machineEvents enqueues the set of a Machine when the Machine is created, changed or deleted.
@@ -164,10 +167,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if r.lease.old() {
+	if r.leaseOld() {
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
-	if _, current := r.specs.named.Of(set); !current {
+	if _, current := r.named.Of(set); !current {
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	result, err := r.reconcile(ctx, set)
@@ -181,16 +184,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
 	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
-		return ctrl.Result{}, r.specs.replaceNegativeSize(ctx, set)
+		return ctrl.Result{}, r.replaceNegativeSize(ctx, set)
 	}
 	selector, invalid := check(set)
 	if invalid != nil {
 		return ctrl.Result{}, r.refuse(ctx, set, invalid)
 	}
-	if err := ownership.EnsureFinalizer(ctx, r.specs.writer, set); err != nil {
+	if err := ownership.EnsureFinalizer(ctx, r.writer, set); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
-	machines, err := r.machines.claim(ctx, set, selector)
+	machines, err := r.refs.Claim(ctx, set, selector)
 	if err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
@@ -199,7 +202,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	wait := seen.verifyIn
-	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
+	if err := r.writeOwned(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	unlimited := r.limitCreates(ctx, seen, &next, &wait)
@@ -249,7 +252,7 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 		return observed{}, decision{}, err
 	}
 	look := func() observed {
-		return observe(set, machines, r.specs.removals(set), r.expected.unconfirmed(set), r.clock.Now())
+		return observe(set, machines, r.removals(set), r.expected.unconfirmed(set), r.clock.Now())
 	}
 	s := look()
 	d := decide(s)
@@ -326,11 +329,11 @@ func (r *Reconciler) stopped(ctx context.Context, set *v1alpha1.MachineSet, err 
 
 // act deletes Machines before it creates new ones.
 func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decision) error {
-	deleted := r.machines.delete(ctx, set, d.remove)
+	deleted := r.delete(ctx, set, d.remove)
 	if d.create == 0 {
 		return deleted
 	}
-	return errors.Join(deleted, r.machines.create(ctx, set, d.create))
+	return errors.Join(deleted, r.create(ctx, set, d.create))
 }
 
 // check validates what the CRD cannot validate: that the selector matches the labels of the template.

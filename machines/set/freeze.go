@@ -25,7 +25,7 @@ func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) err
 		return nil
 	}
 	set := seen.set
-	group, err := r.machines.group(ctx, set)
+	group, err := r.group(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -73,18 +73,18 @@ type member struct {
 
 // group returns all sets of the deployment of a set; the set alone when it has none. The objects belong to the informer cache and must not be
 // changed.
-func (ms *machines) group(ctx context.Context, set *v1alpha1.MachineSet) (group []member, err error) {
+func (r *Reconciler) group(ctx context.Context, set *v1alpha1.MachineSet) (group []member, err error) {
 	sets := []*v1alpha1.MachineSet{set}
 	if ref := metav1.GetControllerOfNoCopy(set); ref != nil {
 		var list v1alpha1.MachineSetList
 		of := client.MatchingFields{controllerIndex: string(ref.UID)}
-		if err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.client.List(ctx, &list, client.InNamespace(set.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing MachineSets: %w", err)
 		}
 		sets = ownership.Pointers(list.Items)
 	}
 	for _, s := range sets {
-		owned, err := ms.owned(ctx, s)
+		owned, err := r.owned(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (r *Reconciler) crowd(ctx context.Context, seen observed, group []member) (
 	for i, f := range seen.machines {
 		own[i] = f.Machine
 	}
-	lost, err := r.machines.lost(ctx, seen.set, own)
+	lost, err := r.lost(ctx, seen.set, own)
 	if err != nil {
 		return crowd{}, err
 	}

@@ -67,7 +67,7 @@ func (p *pool) set(name string) *v1alpha1.MachineSet {
 // machines returns how many Machines a set has.
 func (p *pool) machines(set string) int {
 	p.Helper()
-	owned, err := p.r.machines.owned(p.Context(), p.set(set))
+	owned, err := p.r.owned(p.Context(), p.set(set))
 	must(p.T, err)
 	return len(owned)
 }

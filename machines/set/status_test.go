@@ -117,7 +117,7 @@ func TestAnErrorThatEachCreateAttemptRepeatsIsWrittenOnlyOnceIntoTheSetsStatus(t
 	set := testSet(1)
 	const looks = 10
 	for range looks {
-		err := r.machines.create(t.Context(), set, 1)
+		err := r.create(t.Context(), set, 1)
 		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(string(fault.CodeCreateError)), ErrorMessage: bounded(err.Error())}
 		if _, err := r.statuses.writeWhenDue(t.Context(), set, st); err != nil {
 			t.Fatal(err)
