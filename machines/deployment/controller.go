@@ -68,32 +68,22 @@ func New(o Options) *Reconciler {
 	if o.Target == nil {
 		o.Target = o.Control
 	}
-	return assemble(o, clients{
-		control: o.Control.GetClient(), target: o.Target.GetClient(), live: o.Control.GetAPIReader(),
-		events: o.Control.GetEventRecorder(fieldManager),
-	})
+	return assemble(o, o.Control.GetClient(), o.Target.GetClient(), o.Control.GetAPIReader(), o.Control.GetEventRecorder(fieldManager))
 }
 
-// clients holds the clients of the API server.
-type clients struct {
-	control, target client.Client
-	// live reads from the API server itself, without a cache.
-	live   client.Reader
-	events events.EventRecorder
-}
-
-func assemble(o Options, c clients) *Reconciler {
-	writer := ownership.Writer{Client: c.control, FieldManager: fieldManager}
+// assemble returns the controller with its clients. live reads from the API server itself, without a cache.
+func assemble(o Options, control, target client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
+	writer := ownership.Writer{Client: control, FieldManager: fieldManager}
 	r := &Reconciler{
-		client: c.control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
-		debounce: &debounce{live: c.live, clock: o.Clock},
-		writes:   writes{Writer: writer, live: c.live, events: c.events},
-		nodes:    rolledNodes{target: c.target},
+		client: control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
+		debounce: &debounce{live: live, clock: o.Clock},
+		writes:   writes{Writer: writer, live: live, events: recorder},
+		nodes:    rolledNodes{ownership.Writer{Client: target, FieldManager: fieldManager}},
 		plans:    &history{},
-		statuses: &statuses{Statuses: ownership.Statuses{Writer: writer, Clock: o.Clock}, events: c.events},
-		freezes:  ownership.Freezes{Writer: writer, Events: c.events, Metric: o.Frozen},
+		statuses: &statuses{Statuses: ownership.Statuses{Writer: writer, Clock: o.Clock}, events: recorder},
+		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
-	r.sets = newSets(writer, c.live, &r.rolled)
+	r.sets = newSets(writer, live, &r.rolled)
 	r.limit = newReplacementLimit(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
 	return r
 }

@@ -101,7 +101,7 @@ func TestNodesAfterTheEndOfARollout(t *testing.T) {
 			rounds := 0
 			for more := true; more && rounds < 50; rounds++ {
 				var err error
-				more, err = rolledNodes{target: c}.sync(t.Context(), deployment, rollout.Plan{})
+				more, err = rolledNodes{ownership.Writer{Client: c, FieldManager: fieldManager}}.sync(t.Context(), deployment, rollout.Plan{})
 				more = more || err != nil
 			}
 			var left corev1.NodeList

@@ -202,6 +202,16 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
+// edit changes an object by a JSON patch, unless the object has changed since it was read. It updates the object from the answer.
+func (w writes) edit(ctx context.Context, o client.Object, operations ...operation) error {
+	read := operation{Op: "test", Path: "/metadata/resourceVersion", Value: o.GetResourceVersion()}
+	body, err := json.Marshal(append([]operation{read}, operations...))
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	return w.Client.Patch(ctx, o, client.RawPatch(types.JSONPatchType, body), w.FieldManager)
+}
+
 // rollBack restores the template that the annotation rollback-to asks for, and removes the annotation in the same write. It reports
 // whether the deployment had the annotation; the watch then enqueues the deployment again.
 func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) {
@@ -210,18 +220,11 @@ func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) 
 		return false, nil
 	}
 	d := s.Deployment
-	operations := []operation{
-		{Op: "test", Path: "/metadata/resourceVersion", Value: d.ResourceVersion},
-		{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationRollbackTo, "/", "~1")},
-	}
+	operations := []operation{{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationRollbackTo, "/", "~1")}}
 	if p.Template != nil {
 		operations = append(operations, operation{Op: "replace", Path: "/spec/template", Value: p.Template})
 	}
-	body, err := json.Marshal(operations)
-	if err != nil {
-		return true, fmt.Errorf("encoding the rollback: %w", err)
-	}
-	if err := w.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, body), w.FieldManager); err != nil {
+	if err := w.edit(ctx, d.DeepCopy(), operations...); err != nil {
 		return true, fmt.Errorf("rolling back: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Rollback", "reason", p.Reason, "message", p.Message)
