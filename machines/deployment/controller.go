@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,11 +56,8 @@ type Reconciler struct {
 	named, rolled ownership.Removals
 	options       Options
 	// conflicts holds the back-offs of deployments whose last reconcile ended because an object had changed since drover read it.
-	conflicts workqueue.TypedRateLimiter[ctrl.Request]
+	conflicts ownership.Conflicts
 }
-
-// errCacheOld ends a reconcile whose informer cache shows an older deployment, or fewer of its sets, than the API server.
-var errCacheOld = errors.New("the cache is older than the API server")
 
 // New returns the controller.
 func New(o Options) *Reconciler {
@@ -75,13 +71,13 @@ func New(o Options) *Reconciler {
 func assemble(o Options, control, target client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
 	writer := ownership.Writer{Client: control, FieldManager: fieldManager}
 	r := &Reconciler{
-		client: control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
+		client: control, clock: o.Clock, options: o, conflicts: ownership.NewConflicts(),
 		debounce: &debounce{live: live, clock: o.Clock},
 		writes:   writes{Writer: writer, live: live, events: recorder},
 		nodes:    rolledNodes{ownership.Writer{Client: target, FieldManager: fieldManager}},
 		plans:    &history{},
 		statuses: &statuses{Statuses: ownership.Statuses{Writer: writer, Clock: o.Clock}, events: recorder},
-		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
+		freezes:  ownership.Freezes{Kind: v1alpha1.MachineDeploymentKind.Kind, Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
 	r.sets = newSets(writer, live, &r.rolled)
 	r.limit = newReplacementLimit(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
@@ -123,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName, err)
 	}
 	if !d.DeletionTimestamp.IsZero() || v1alpha1.Paused(d.Annotations) {
-		r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, req.NamespacedName)
+		r.freezes.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	named, current := r.named.Of(d)
@@ -131,12 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	wait, err := r.reconcile(ctx, d, named)
-	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
-		ctrl.LoggerFrom(ctx).V(1).Info("An object has changed since it was read, reconciling again")
-		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
-	}
-	r.conflicts.Forget(req)
-	return ctrl.Result{RequeueAfter: wait}, err
+	return r.conflicts.Result(ctx, req, ctrl.Result{RequeueAfter: wait}, err)
 }
 
 // forget removes everything that drover remembers of a deleted deployment. It also removes the taints and annotations that drover
@@ -149,7 +140,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	r.limit.forget(deployment)
 	r.debounce.seen.Forget(deployment)
 	r.statuses.Forget(deployment)
-	r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, deployment)
+	r.freezes.Forget(deployment)
 	_, err = r.nodes.sync(ctx, deployment, rollout.Plan{})
 	return err
 }

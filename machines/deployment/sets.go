@@ -64,7 +64,7 @@ func (s *sets) claim(ctx context.Context, d *v1alpha1.MachineDeployment) (own []
 	return own, lost, err
 }
 
-// complete returns errCacheOld when the API server has a set that the deployment controls or would adopt, and that is not among claimed. A
+// complete returns [ownership.ErrCacheOld] when the API server has a set that the deployment controls or would adopt, and that is not among claimed. A
 // deployment that is restored from a backup has no status yet, and the informer cache may show it before its sets. It would then make all its
 // Machines a second time.
 func (s *sets) complete(ctx context.Context, d *v1alpha1.MachineDeployment, selector labels.Selector, claimed []*v1alpha1.MachineSet) error {
@@ -77,7 +77,7 @@ func (s *sets) complete(ctx context.Context, d *v1alpha1.MachineDeployment, sele
 		ref := metav1.GetControllerOfNoCopy(set)
 		ours := ref == nil && v1alpha1.IsSetNameOf(d.Name, set.Name) || ref != nil && ref.UID == d.UID
 		if ours && set.DeletionTimestamp.IsZero() && !slices.ContainsFunc(claimed, func(c *v1alpha1.MachineSet) bool { return c.UID == set.UID }) {
-			return errCacheOld
+			return ownership.ErrCacheOld
 		}
 	}
 	return nil

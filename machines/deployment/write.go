@@ -87,7 +87,7 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 	return nil
 }
 
-// unchanged returns errCacheOld when the API server has another version of one of the sets than the informer cache.
+// unchanged returns [ownership.ErrCacheOld] when the API server has another version of one of the sets than the informer cache.
 func (w writes) unchanged(ctx context.Context, sets []*v1alpha1.MachineSet) error {
 	for _, set := range sets {
 		var now v1alpha1.MachineSet
@@ -95,13 +95,13 @@ func (w writes) unchanged(ctx context.Context, sets []*v1alpha1.MachineSet) erro
 			return fmt.Errorf("reading MachineSet %s: %w", set.Name, err)
 		}
 		if now.ResourceVersion != set.ResourceVersion {
-			return errCacheOld
+			return ownership.ErrCacheOld
 		}
 	}
 	return nil
 }
 
-// createSet creates the set for the current template. It returns errCacheOld when the name belongs to a set of this deployment: a plan
+// createSet creates the set for the current template. It returns [ownership.ErrCacheOld] when the name belongs to a set of this deployment: a plan
 // avoids the names of the sets that the informer cache shows, so the cache does not show this one yet. When the name belongs to any other
 // set, createSet reports a collision, and the next plan uses another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
@@ -119,7 +119,7 @@ func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, se
 		return false, fmt.Errorf("reading MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
 	if metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero() {
-		return false, errCacheOld
+		return false, ownership.ErrCacheOld
 	}
 	return true, nil
 }

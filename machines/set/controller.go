@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -81,7 +79,7 @@ type Reconciler struct {
 	freezes  ownership.Freezes
 	options  Options
 	// conflicts holds the back-off of sets that the informer cache shows in an older version than the API server has.
-	conflicts workqueue.TypedRateLimiter[ctrl.Request]
+	conflicts ownership.Conflicts
 }
 
 // New returns the controller.
@@ -93,10 +91,10 @@ func assemble(o Options, c client.Client, live client.Reader, recorder events.Ev
 	o.SafetyUp, o.SafetyDown, o.FreezePeriod = cmp.Or(o.SafetyUp, 2), cmp.Or(o.SafetyDown, 1), cmp.Or(o.FreezePeriod, time.Minute)
 	writer := ownership.Writer{Client: c, FieldManager: FieldManager}
 	r := &Reconciler{
-		client: c, writer: writer, events: recorder, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
+		client: c, writer: writer, events: recorder, clock: o.Clock, options: o, conflicts: ownership.NewConflicts(),
 		expected: newExpectations(live, o.Clock),
 		statuses: &statuses{ownership.Statuses{Writer: writer, Clock: o.Clock}},
-		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
+		freezes:  ownership.Freezes{Kind: v1alpha1.MachineSetKind.Kind, Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
 	r.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: writer, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: r.controlledBy,
@@ -159,12 +157,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.expected.sets.Forget(req.NamespacedName)
 		r.statuses.Forget(req.NamespacedName)
-		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
+		r.freezes.Forget(req.NamespacedName)
 		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
-		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
+		r.freezes.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if r.leaseOld() {
@@ -174,12 +172,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	result, err := r.reconcile(ctx, set)
-	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
-		ctrl.LoggerFrom(ctx).V(1).Info("The set has changed since it was read, reconciling it again")
-		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
-	}
-	r.conflicts.Forget(req)
-	return result, err
+	return r.conflicts.Result(ctx, req, result, err)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
@@ -315,7 +308,7 @@ func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, inval
 // stays until the next attempt (decision 0030), because the autoscaler acts upon it. The observed generation stays, too: nothing was done
 // for the new spec, and the size of a set that was never observed is 1.
 func (r *Reconciler) stopped(ctx context.Context, set *v1alpha1.MachineSet, err error) error {
-	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
+	if ownership.IsConflict(err) {
 		return err
 	}
 	since := r.expected.stopped(set)

@@ -2,7 +2,6 @@ package set
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/memory"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -164,17 +164,14 @@ func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, nam
 	return m, nil
 }
 
-// errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
-var errCacheOld = errors.New("the cache shows an older MachineSet")
-
 // readSetLive reads the set from the API server before this process creates Machines of the set or chooses some for deletion, because the
-// cache may not show yet that the set's size has changed or that the set was deleted. It returns errCacheOld when the cache shows another
+// cache may not show yet that the set's size has changed or that the set was deleted. It returns [ownership.ErrCacheOld] when the cache shows another
 // spec than the API server, or when the set is being deleted or gone.
 //
 // Before the first such decision it also reads the set's Machines, because the cache may not show yet what an earlier leader created or
 // deleted. It records the differences as expectations, and reports whether there are any.
 func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
-	if err := x.readSpecLive(ctx, set); err != nil {
+	if err := ownership.CheckCurrent(ctx, x.live, v1alpha1.MachineSetKind, set); err != nil {
 		return false, err
 	}
 	known := false
@@ -182,19 +179,6 @@ func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet
 		return false, nil
 	}
 	return x.readMachinesLive(ctx, set, machines)
-}
-
-// readSpecLive returns errCacheOld when the API server has another spec of the set than the cache, or the set is being deleted or gone.
-func (x *expectations) readSpecLive(ctx context.Context, set *v1alpha1.MachineSet) error {
-	var now v1alpha1.MachineSet
-	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the MachineSet: %w", err)
-	}
-	// A deletion is noticed, too: when it begins, the API server raises the generation.
-	if now.UID != set.UID || now.Generation != set.Generation {
-		return errCacheOld
-	}
-	return nil
 }
 
 // readMachinesLive reads the set's Machines from the API server. It records the differences from the cache as expectations, and reports

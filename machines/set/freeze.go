@@ -18,7 +18,7 @@ import (
 const pageSize = 500
 
 // freeze lowers the number of Machines that a decision creates, as far as the set is frozen. An annotation of the set lifts the freeze once. For
-// a set that is not shown as frozen yet, the Machines are counted in the API server first: freeze returns errCacheOld when there are fewer than
+// a set that is not shown as frozen yet, the Machines are counted in the API server first: freeze returns [ownership.ErrCacheOld] when there are fewer than
 // the cache shows. A set that is shown as frozen is set free by SafetyDown Machines fewer than those that freeze it.
 func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) error {
 	if d.create == 0 || r.options.SafetyUp < 0 {
@@ -49,7 +49,7 @@ func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) err
 		if late, err := r.expected.hasMore(ctx, set.Namespace, group); err != nil {
 			return err
 		} else if late {
-			return errCacheOld
+			return ownership.ErrCacheOld
 		}
 	}
 	*d = limited
