@@ -51,10 +51,9 @@ type Reconciler struct {
 	plans    *history
 	statuses *statuses
 	freezes  ownership.Freezes
-	// named remembers the entries of spec.removals of each deployment, and its last size. rolled remembers the removals that rollouts have written
-	// into spec.rolloutRemovals of the sets. Both keep entries that another client has dropped.
-	named, rolled ownership.Removals
-	options       Options
+	// named remembers the entries of spec.removals of each deployment, and its last size, to restore what a client's write loses.
+	named   ownership.Removals
+	options Options
 	// conflicts holds the back-offs of deployments whose last reconcile ended because an object had changed since drover read it.
 	conflicts ownership.Conflicts
 }
@@ -79,7 +78,7 @@ func assemble(o Options, control, target client.Client, live client.Reader, reco
 		statuses: &statuses{Statuses: ownership.Statuses{Writer: writer, Clock: o.Clock}, events: recorder},
 		freezes:  ownership.Freezes{Kind: v1alpha1.MachineDeploymentKind.Kind, Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
-	r.sets = newSets(writer, live, &r.rolled)
+	r.sets = newSets(writer, live)
 	r.limit = newReplacementLimit(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
 	return r
 }

@@ -27,12 +27,12 @@ func baseOf(o client.Object) []string { return []string{v1alpha1.BaseOf(o.GetNam
 type sets struct {
 	client client.Client
 	refs   ownership.RefManager[*v1alpha1.MachineSet]
-	// rolled remembers the removals that rollouts have written into spec.rolloutRemovals of the sets.
-	rolled *ownership.Removals
+	// rolled remembers the removals that rollouts have written into spec.rolloutRemovals of the sets, to keep those that a client's write loses.
+	rolled ownership.Removals
 }
 
-func newSets(w ownership.Writer, live client.Reader, rolled *ownership.Removals) *sets {
-	s := &sets{client: w.Client, rolled: rolled}
+func newSets(w ownership.Writer, live client.Reader) *sets {
+	s := &sets{client: w.Client}
 	s.refs = ownership.RefManager[*v1alpha1.MachineSet]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineDeploymentKind, Objects: v1alpha1.MachineSetKind, List: s.controlledBy,
 		MadeFor: v1alpha1.IsSetNameOf,

@@ -31,7 +31,7 @@ func (r *Reconciler) machineSets(c cache.Cache) source.Source {
 	events := ownership.Events[*v1alpha1.MachineSet]{
 		Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather, Reader: r.client, Owners: &v1alpha1.MachineDeploymentList{}, MadeFor: v1alpha1.IsSetNameOf,
 	}
-	return source.Kind(c, &v1alpha1.MachineSet{}, events.Handler(), ownership.Remembering(&r.rolled, rolled))
+	return source.Kind(c, &v1alpha1.MachineSet{}, events.Handler(), ownership.Remembering(&r.sets.rolled, rolled))
 }
 
 // machineEvents enqueues the deployment of a Machine's set.

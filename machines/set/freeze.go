@@ -95,11 +95,7 @@ func (r *Reconciler) group(ctx context.Context, set *v1alpha1.MachineSet) (group
 
 // crowd counts the Machines of a group and of one of its sets.
 func (r *Reconciler) crowd(ctx context.Context, seen observed, group []member) (c crowd, err error) {
-	own := make([]*v1alpha1.Machine, len(seen.machines))
-	for i, f := range seen.machines {
-		own[i] = f.Machine
-	}
-	lost, err := r.lost(ctx, seen.set, own)
+	lost, err := r.lost(ctx, seen.set, seen.machines)
 	if err != nil {
 		return crowd{}, err
 	}

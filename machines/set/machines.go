@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 const (
@@ -36,15 +37,15 @@ func (r *Reconciler) controlledBy(ctx context.Context, namespace, controller str
 
 // lost counts the Machines that were made for the set and are not among own, the Machines that belong to it: their labels no longer match,
 // or they have lost their owner. Machines that are being deleted do not count.
-func (r *Reconciler) lost(ctx context.Context, set *v1alpha1.MachineSet, own []*v1alpha1.Machine) (count int, err error) {
+func (r *Reconciler) lost(ctx context.Context, set *v1alpha1.MachineSet, own []rollout.MachineFacts) (count int, err error) {
 	var list v1alpha1.MachineList
 	made := client.MatchingFields{madeIndex: v1alpha1.MachineBase(set.Name)}
 	if err := r.client.List(ctx, &list, client.InNamespace(set.Namespace), made, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("listing Machines that were made for the set: %w", err)
 	}
 	owned := make(map[string]bool, len(own))
-	for _, m := range own {
-		owned[m.Name] = true
+	for _, f := range own {
+		owned[f.Machine.Name] = true
 	}
 	for i := range list.Items {
 		if m := &list.Items[i]; m.DeletionTimestamp.IsZero() && !owned[m.Name] && !ofAnother(set, m) {

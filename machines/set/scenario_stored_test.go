@@ -83,7 +83,7 @@ func TestMachinesThatASetHasLostCountTowardsItsFreeze(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("Machines that were made for the set count, whatever their owner and labels are now (F-106)", func(t *testing.T) {
-		if lost, err := r.lost(t.Context(), set, own[2:]); err != nil || lost != 2 {
+		if lost, err := r.lost(t.Context(), set, observe(set, own[2:], nil, unconfirmed{}, start).machines); err != nil || lost != 2 {
 			t.Errorf("%d Machines are lost, want 2; error %v", lost, err)
 		}
 	})
