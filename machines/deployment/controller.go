@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,8 +37,6 @@ type Options struct {
 	MaxReplacing int
 	// Frozen is the metric of frozen objects. nil means that there is none.
 	Frozen *prometheus.GaugeVec
-	// Concurrent is how many deployments are reconciled at the same time. Default: 10.
-	Concurrent int
 }
 
 // Reconciler carries out the plans of MachineDeployments.
@@ -54,51 +51,34 @@ type Reconciler struct {
 	plans    *history
 	statuses *statuses
 	freezes  ownership.Freezes
-	// named remembers the entries of spec.removals of each deployment, and its last size. rolled remembers the removals that rollouts have written
-	// into spec.rolloutRemovals of the sets. Both keep entries that another client has dropped.
-	named, rolled ownership.Removals
-	options       Options
+	// named remembers the entries of spec.removals of each deployment, and its last size, to restore what a client's write loses.
+	named   ownership.Removals
+	options Options
 	// conflicts holds the back-offs of deployments whose last reconcile ended because an object had changed since drover read it.
-	conflicts workqueue.TypedRateLimiter[ctrl.Request]
+	conflicts ownership.Conflicts
 }
-
-// errCacheOld ends a reconcile whose informer cache shows an older deployment, or fewer of its sets, than the API server.
-var errCacheOld = errors.New("the cache is older than the API server")
 
 // New returns the controller.
 func New(o Options) *Reconciler {
-	if o.Concurrent <= 0 {
-		o.Concurrent = 10
-	}
 	if o.Target == nil {
 		o.Target = o.Control
 	}
-	return assemble(o, clients{
-		control: o.Control.GetClient(), target: o.Target.GetClient(), live: o.Control.GetAPIReader(),
-		events: o.Control.GetEventRecorder(fieldManager),
-	})
+	return assemble(o, o.Control.GetClient(), o.Target.GetClient(), o.Control.GetAPIReader(), o.Control.GetEventRecorder(fieldManager))
 }
 
-// clients holds the clients of the API server.
-type clients struct {
-	control, target client.Client
-	// live reads from the API server itself, without a cache.
-	live   client.Reader
-	events events.EventRecorder
-}
-
-func assemble(o Options, c clients) *Reconciler {
-	writer := ownership.Writer{Client: c.control, FieldManager: fieldManager}
+// assemble returns the controller with its clients. live reads from the API server itself, without a cache.
+func assemble(o Options, control, target client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
+	writer := ownership.Writer{Client: control, FieldManager: fieldManager}
 	r := &Reconciler{
-		client: c.control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
-		debounce: &debounce{live: c.live, clock: o.Clock},
-		writes:   writes{Writer: writer, live: c.live, events: c.events},
-		nodes:    rolledNodes{target: c.target},
+		client: control, clock: o.Clock, options: o, conflicts: ownership.NewConflicts(),
+		debounce: &debounce{live: live, clock: o.Clock},
+		writes:   writes{Writer: writer, live: live, events: recorder},
+		nodes:    rolledNodes{ownership.Writer{Client: target, FieldManager: fieldManager}},
 		plans:    &history{},
-		statuses: &statuses{writer: writer, clock: o.Clock, events: c.events},
-		freezes:  ownership.Freezes{Writer: writer, Events: c.events, Metric: o.Frozen},
+		statuses: &statuses{Statuses: ownership.Statuses{Writer: writer, Clock: o.Clock}, events: recorder},
+		freezes:  ownership.Freezes{Kind: v1alpha1.MachineDeploymentKind.Kind, Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
-	r.sets = newSets(writer, c.live, &r.rolled)
+	r.sets = newSets(writer, live)
 	r.limit = newReplacementLimit(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
 	return r
 }
@@ -122,13 +102,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machinedeployment").
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineDeployment{}, r.deploymentEvents())).
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
+		WatchesRawSource(r.deployments(cache)).
+		WatchesRawSource(r.machineSets(cache)).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.Concurrent,
-			RateLimiter:             ownership.Retries(),
-		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 10, RateLimiter: ownership.Retries()}).
 		Complete(r)
 }
 
@@ -141,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName, err)
 	}
 	if !d.DeletionTimestamp.IsZero() || v1alpha1.Paused(d.Annotations) {
-		r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, req.NamespacedName)
+		r.freezes.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	named, current := r.named.Of(d)
@@ -149,12 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	wait, err := r.reconcile(ctx, d, named)
-	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
-		ctrl.LoggerFrom(ctx).V(1).Info("An object has changed since it was read, reconciling again")
-		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
-	}
-	r.conflicts.Forget(req)
-	return ctrl.Result{RequeueAfter: wait}, err
+	return r.conflicts.Result(ctx, req, ctrl.Result{RequeueAfter: wait}, err)
 }
 
 // forget removes everything that drover remembers of a deleted deployment. It also removes the taints and annotations that drover
@@ -166,8 +138,8 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	r.plans.plans.Forget(deployment)
 	r.limit.forget(deployment)
 	r.debounce.seen.Forget(deployment)
-	r.statuses.throttles.Forget(deployment)
-	r.freezes.Forget(v1alpha1.MachineDeploymentKind.Kind, deployment)
+	r.statuses.Forget(deployment)
+	r.freezes.Forget(deployment)
 	_, err = r.nodes.sync(ctx, deployment, rollout.Plan{})
 	return err
 }
@@ -281,7 +253,7 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 		return gather, nil
 	}
 	left, shown := r.statuses.writeWhenDue(ctx, d, plan.Status)
-	return ownership.Soonest(plan.RequeueAfter, left), errors.Join(err, shown)
+	return rollout.Soonest(plan.RequeueAfter, left), errors.Join(err, shown)
 }
 
 // next returns a collision count raised by one. After the largest value it starts again at 1.

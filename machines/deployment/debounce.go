@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/memory"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -27,40 +27,26 @@ type seenSpec struct {
 	at         time.Time
 }
 
-// since returns when the present generation of a deployment was first seen. For a new generation it returns now.
-func (b *debounce) since(d *v1alpha1.MachineDeployment, now time.Time) time.Time {
-	seen, _ := b.seen.Of(d)
-	if seen.generation != d.Generation {
-		*seen = seenSpec{generation: d.Generation, at: now}
-	}
-	return seen.at
-}
-
 // wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for a changed template waits until the spec
 // has not changed for the time gather. Such a plan, and a plan that makes a set smaller, also needs the newest spec, because the newest
-// spec may contain the former template again: wait returns errCacheOld while the API server has a newer spec than the informer cache.
+// spec may contain the former template again: wait returns [ownership.ErrCacheOld] while the API server has a newer spec than the informer cache.
 func (b *debounce) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
-	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""
 	if changed {
-		now := b.clock.Now()
-		if left := gather - now.Sub(b.since(d, now)); left > 0 {
+		seen, _ := b.seen.Of(d)
+		if seen.generation != d.Generation {
+			*seen = seenSpec{generation: d.Generation, at: b.clock.Now()}
+		}
+		if left := gather - b.clock.Since(seen.at); left > 0 {
 			return left, nil
 		}
 	} else {
-		b.seen.Forget(key)
+		b.seen.Forget(client.ObjectKeyFromObject(d))
 	}
 	if !changed && !shrinks(p) {
 		return 0, nil
 	}
-	var now v1alpha1.MachineDeployment
-	if err := b.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("reading the MachineDeployment: %w", err)
-	}
-	if now.UID != d.UID || now.Generation != d.Generation {
-		return 0, errCacheOld
-	}
-	return 0, nil
+	return 0, ownership.CheckCurrent(ctx, b.live, v1alpha1.MachineDeploymentKind, d)
 }
 
 // shrinks reports whether a plan makes a set smaller.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,14 +58,18 @@ func (h *history) record(s rollout.Snapshot, p rollout.Plan) (bool, error) {
 	return true, nil
 }
 
-// of returns the plans of a deployment that this process has stored, the oldest first.
-func (h *history) of(deployment types.NamespacedName) ([]rollout.Record, error) {
+// of returns the plans of a deployment that this process has stored, as JSON, the oldest first.
+func (h *history) of(deployment types.NamespacedName) ([]json.RawMessage, error) {
 	var all []keptPlan
 	h.plans.Named(deployment, func(plans *[]keptPlan) { all = slices.Clone(*plans) })
-	records := make([]rollout.Record, len(all))
+	records := make([]json.RawMessage, len(all))
 	for i := range all {
-		if err := unpack(all[i].record, &records[i]); err != nil {
-			return nil, err
+		reader, err := gzip.NewReader(bytes.NewReader(all[i].record))
+		if err == nil {
+			records[i], err = io.ReadAll(reader)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpacking a plan: %w", err)
 		}
 	}
 	return records, nil
@@ -72,27 +78,13 @@ func (h *history) of(deployment types.NamespacedName) ([]rollout.Record, error) 
 func pack(record rollout.Record) ([]byte, error) {
 	var packed bytes.Buffer
 	writer, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err == nil {
+		err = errors.Join(json.NewEncoder(writer).Encode(record), writer.Close())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("packing a plan: %w", err)
-	}
-	if err := json.NewEncoder(writer).Encode(record); err != nil {
-		return nil, fmt.Errorf("packing a plan: %w", err)
-	}
-	if err := writer.Close(); err != nil {
 		return nil, fmt.Errorf("packing a plan: %w", err)
 	}
 	return packed.Bytes(), nil
-}
-
-func unpack(packed []byte, record *rollout.Record) error {
-	reader, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return fmt.Errorf("unpacking a plan: %w", err)
-	}
-	if err := json.NewDecoder(reader).Decode(record); err != nil {
-		return fmt.Errorf("unpacking a plan: %w", err)
-	}
-	return nil
 }
 
 // groupPrefix is the prefix of the ID of a deployment's node group.

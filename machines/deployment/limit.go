@@ -57,7 +57,7 @@ func (l *replacementLimit) plan(ctx context.Context, s rollout.Snapshot) (plan r
 	s.ReplacementLimit = new(max(0, share))
 	plan, invalid = rollout.Compute(s)
 	if invalid == nil {
-		l.use(key, plan.Replacing)
+		l.inUse[key] = plan.Replacing
 	}
 	return plan, invalid, nil
 }
@@ -77,19 +77,12 @@ func (l *replacementLimit) countExisting(ctx context.Context, now time.Time) err
 		if err != nil {
 			return err
 		}
-		l.use(client.ObjectKeyFromObject(d), rollout.Replacing(rollout.Snapshot{Deployment: d, Sets: owned, Now: now}))
+		// A plan that may replace nothing shows what is being replaced. An invalid deployment replaces nothing.
+		plan, _ := rollout.Compute(rollout.Snapshot{Deployment: d, ReplacementLimit: new(int32), Sets: owned, Now: now})
+		l.inUse[client.ObjectKeyFromObject(d)] = plan.Replacing
 	}
 	l.counted = true
 	return nil
-}
-
-// use records how many Machines a deployment replaces. mu must be held.
-func (l *replacementLimit) use(deployment types.NamespacedName, n int32) {
-	if n == 0 {
-		delete(l.inUse, deployment)
-		return
-	}
-	l.inUse[deployment] = n
 }
 
 func (l *replacementLimit) forget(deployment types.NamespacedName) {

@@ -50,7 +50,7 @@ func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) 
 		WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).
 		WithIndex(&v1alpha1.MachineSet{}, madeIndex, baseOf).Build()
 	return assemble(Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), MaxReplacing: most},
-		clients{control: c, target: c, live: c, events: events.NewFakeRecorder(10)}), snapshots
+		c, c, c, events.NewFakeRecorder(10)), snapshots
 }
 
 // rollingGroup returns a deployment of 4 Machines whose template has just changed, and the set of its former template.

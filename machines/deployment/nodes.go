@@ -36,11 +36,8 @@ type rollingRecord struct {
 	ScaleDown bool `json:"scaleDownDisabled,omitempty"`
 }
 
-// rolledNodes taints and annotates the Nodes that are rolled.
-type rolledNodes struct {
-	// target is the client of the cluster with the Nodes.
-	target client.Client
-}
+// rolledNodes taints and annotates the Nodes that are rolled. It has the client of the cluster with the Nodes.
+type rolledNodes struct{ ownership.Writer }
 
 // rollingDeployment returns the index key of a Node.
 func rollingDeployment(o client.Object) []string {
@@ -64,7 +61,7 @@ func recordOf(node client.Object) (rollingRecord, bool) {
 // being deleted. It reports whether some Nodes are left for the next reconcile.
 func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
 	var marked corev1.NodeList
-	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing Nodes being rolled: %w", err)
 	}
 	wanted := make(map[string]rollingRecord, len(plan.Rolled)+len(plan.Replacements))
@@ -93,7 +90,7 @@ func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, 
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		node := &corev1.Node{}
-		if err := r.target.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
+		if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 			errs = append(errs, client.IgnoreNotFound(err))
 			continue
 		}
@@ -170,7 +167,7 @@ func hasTaint(node *corev1.Node) bool {
 
 // patch writes the given fields of a Node.
 func (r rolledNodes) patch(ctx context.Context, node *corev1.Node, fields map[string]any) error {
-	err := ownership.Writer{Client: r.target, FieldManager: fieldManager}.Merge(ctx, node.DeepCopy(), fields)
+	err := r.Merge(ctx, node.DeepCopy(), fields)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the rollout's taint and annotations of node %s: %w", node.Name, err)
 	}

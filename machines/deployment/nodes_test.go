@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -125,7 +126,7 @@ func TestOnlyNodesThatARolloutRemovesKeepTheRolloutTaint(t *testing.T) {
 	}
 	leaves, stays := marked("leaves"), marked("stays")
 	c := fake.NewClientBuilder().WithObjects(leaves, stays).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
-	r := rolledNodes{target: c}
+	r := rolledNodes{ownership.Writer{Client: c, FieldManager: fieldManager}}
 	if _, err := r.sync(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestARolloutTaintsOnlyNodesOfMachinesInTheDeploymentsNamespace(t *testing.T
 		t.Run(tt.name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: tt.machine}}}
 			c := fake.NewClientBuilder().WithObjects(node).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
-			r := rolledNodes{target: c}
+			r := rolledNodes{ownership.Writer{Client: c, FieldManager: fieldManager}}
 			if _, err := r.sync(t.Context(), deployment, rollout.Plan{Rolled: []string{"n"}}); err != nil {
 				t.Fatal(err)
 			}

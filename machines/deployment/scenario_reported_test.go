@@ -45,7 +45,7 @@ func TestAChangeOfOneNumberOfTheStatus(t *testing.T) {
 				},
 			}).Build()
 			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-			s := &statuses{writer: ownership.Writer{Client: c, FieldManager: "test"}, clock: clock, events: events.NewFakeRecorder(10)}
+			s := &statuses{Statuses: ownership.Statuses{Writer: ownership.Writer{Client: c, FieldManager: "test"}, Clock: clock}, events: events.NewFakeRecorder(10)}
 			change := func() {
 				now := *d.Status.DeepCopy()
 				number := reflect.ValueOf(&now).Elem().FieldByName(field)
@@ -101,7 +101,7 @@ func TestNodesAfterTheEndOfARollout(t *testing.T) {
 			rounds := 0
 			for more := true; more && rounds < 50; rounds++ {
 				var err error
-				more, err = rolledNodes{target: c}.sync(t.Context(), deployment, rollout.Plan{})
+				more, err = rolledNodes{ownership.Writer{Client: c, FieldManager: fieldManager}}.sync(t.Context(), deployment, rollout.Plan{})
 				more = more || err != nil
 			}
 			var left corev1.NodeList

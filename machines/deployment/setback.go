@@ -2,12 +2,8 @@ package deployment
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -33,14 +29,7 @@ func writerOf(set *v1alpha1.MachineSet, field string) string {
 // yet another template, that one is recorded, as for a new set. The watch then enqueues the deployment again.
 func (w writes) restoreTemplate(ctx context.Context, d *v1alpha1.MachineDeployment, c *rollout.TemplateChange) error {
 	stored := c.Set.DeepCopy()
-	body, err := json.Marshal([]operation{
-		{Op: "test", Path: "/metadata/resourceVersion", Value: c.Set.ResourceVersion},
-		{Op: "replace", Path: "/spec/template", Value: c.Template},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding the template: %w", err)
-	}
-	if err := w.Client.Patch(ctx, stored, client.RawPatch(types.JSONPatchType, body), w.FieldManager); err != nil {
+	if err := w.edit(ctx, stored, operation{Op: "replace", Path: "/spec/template", Value: c.Template}); err != nil {
 		return fmt.Errorf("restoring the template of MachineSet %s: %w", c.Set.Name, err)
 	}
 	w.events.Eventf(c.Set, d, "Warning", reasonTemplateSetBack, "Restore", "%s", fault.Line(fmt.Sprintf("%s changed spec.template (%s); MachineDeployment %s decides the template of this set, so it was set back: change spec.template of the MachineDeployment instead",

@@ -27,12 +27,12 @@ func baseOf(o client.Object) []string { return []string{v1alpha1.BaseOf(o.GetNam
 type sets struct {
 	client client.Client
 	refs   ownership.RefManager[*v1alpha1.MachineSet]
-	// rolled remembers the removals that rollouts have written into spec.rolloutRemovals of the sets.
-	rolled *ownership.Removals
+	// rolled remembers the removals that rollouts have written into spec.rolloutRemovals of the sets, to keep those that a client's write loses.
+	rolled ownership.Removals
 }
 
-func newSets(w ownership.Writer, live client.Reader, rolled *ownership.Removals) *sets {
-	s := &sets{client: w.Client, rolled: rolled}
+func newSets(w ownership.Writer, live client.Reader) *sets {
+	s := &sets{client: w.Client}
 	s.refs = ownership.RefManager[*v1alpha1.MachineSet]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineDeploymentKind, Objects: v1alpha1.MachineSetKind, List: s.controlledBy,
 		MadeFor: v1alpha1.IsSetNameOf,
@@ -64,7 +64,7 @@ func (s *sets) claim(ctx context.Context, d *v1alpha1.MachineDeployment) (own []
 	return own, lost, err
 }
 
-// complete returns errCacheOld when the API server has a set that the deployment controls or would adopt, and that is not among claimed. A
+// complete returns [ownership.ErrCacheOld] when the API server has a set that the deployment controls or would adopt, and that is not among claimed. A
 // deployment that is restored from a backup has no status yet, and the informer cache may show it before its sets. It would then make all its
 // Machines a second time.
 func (s *sets) complete(ctx context.Context, d *v1alpha1.MachineDeployment, selector labels.Selector, claimed []*v1alpha1.MachineSet) error {
@@ -77,7 +77,7 @@ func (s *sets) complete(ctx context.Context, d *v1alpha1.MachineDeployment, sele
 		ref := metav1.GetControllerOfNoCopy(set)
 		ours := ref == nil && v1alpha1.IsSetNameOf(d.Name, set.Name) || ref != nil && ref.UID == d.UID
 		if ours && set.DeletionTimestamp.IsZero() && !slices.ContainsFunc(claimed, func(c *v1alpha1.MachineSet) bool { return c.UID == set.UID }) {
-			return errCacheOld
+			return ownership.ErrCacheOld
 		}
 	}
 	return nil

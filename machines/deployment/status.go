@@ -11,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
@@ -40,10 +38,8 @@ var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, 
 
 // statuses computes and writes the status of deployments.
 type statuses struct {
-	writer    ownership.Writer
-	clock     clock.PassiveClock
-	events    events.EventRecorder
-	throttles memory.Of[ownership.StatusThrottle]
+	ownership.Statuses
+	events events.EventRecorder
 }
 
 // bounds returns the deployment's bounds and a condition that describes them; the condition is nil when there are no bounds. An Event
@@ -51,7 +47,7 @@ type statuses struct {
 func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *metav1.Condition) {
 	bounds, err := v1alpha1.ParseBounds(d.Annotations)
 	c := metav1.Condition{Type: v1alpha1.ConditionBoundsValid, Status: metav1.ConditionTrue, Reason: reasonBounds,
-		Message: fmt.Sprintf("a node group of %d to %d Machines", bounds.Min, bounds.Max), ObservedGeneration: d.Generation}
+		Message: fmt.Sprintf("a node group of %d to %d Machines", bounds.Min, bounds.Max)}
 	switch {
 	case err != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonBadBounds, err.Error()
@@ -71,7 +67,7 @@ func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *meta
 // warnings returns a condition that names the values that drover accepts although they have no effect, and what the API server stores
 // otherwise than drover writes it (stored; "" for nothing). It is nil when there is neither. An Event reports a new warning.
 func (s *statuses) warnings(d *v1alpha1.MachineDeployment, stored string) *metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect, ObservedGeneration: d.Generation}
+	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect}
 	var texts []string
 	if _, given := d.Annotations[otherRevision]; given {
 		texts = append(texts, fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); the annotation may be removed", otherRevision, v1alpha1.AnnotationRevision))
@@ -102,11 +98,8 @@ func (s *statuses) reportDegraded(d *v1alpha1.MachineDeployment, st v1alpha1.Mac
 
 // transition sets the transition time of a condition, and reports whether its reason or message differ from the stored ones.
 func (s *statuses) transition(d *v1alpha1.MachineDeployment, c *metav1.Condition) (changed bool) {
-	c.LastTransitionTime = metav1.NewTime(s.clock.Now())
+	*c = rollout.Dated(d.Status.Conditions, *c, d.Generation, s.Clock.Now())
 	former := meta.FindStatusCondition(d.Status.Conditions, c.Type)
-	if former != nil && former.Status == c.Status {
-		c.LastTransitionTime = former.LastTransitionTime
-	}
 	return former == nil || former.Reason != c.Reason || former.Message != c.Message
 }
 
@@ -115,10 +108,7 @@ func (s *statuses) write(ctx context.Context, d *v1alpha1.MachineDeployment, st 
 	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
 		return nil
 	}
-	if err := s.writer.ApplyStatus(ctx, d, &st); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	return nil
+	return s.Write(ctx, d, &st)
 }
 
 // withoutOthers returns a status without the fields that other controllers own.
@@ -130,17 +120,7 @@ func withoutOthers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeployme
 // owned reduces a status to the fields that this controller owns, as the API server stores them: conditions sorted, times in whole seconds.
 func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
 	st = withoutOthers(st)
-	conditions := make([]metav1.Condition, 0, len(st.Conditions))
-	for _, c := range st.Conditions {
-		if slices.Contains(ours, c.Type) {
-			c.LastTransitionTime = c.LastTransitionTime.Rfc3339Copy()
-			conditions = append(conditions, c)
-		}
-	}
-	slices.SortFunc(conditions, func(a, b metav1.Condition) int {
-		return slices.Index(ours, a.Type) - slices.Index(ours, b.Type)
-	})
-	st.Conditions = conditions
+	st.Conditions = ownership.ConditionsOf(st.Conditions, ours)
 	return st
 }
 
@@ -170,11 +150,7 @@ func (s *statuses) writeWhenDue(ctx context.Context, d *v1alpha1.MachineDeployme
 	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
 		return 0, nil
 	}
-	throttle, _ := s.throttles.Of(d)
-	if left := throttle.Left(statusInterval, s.clock.Now()); left > 0 && !urgent(d.Status, st) {
-		return left, nil
-	}
-	return 0, s.write(ctx, d, st)
+	return s.WriteWhenDue(ctx, d, &st, statusInterval, urgent(d.Status, st))
 }
 
 // refuse writes a status that describes what is invalid in the spec. The status also contains input, the conditions about annotations.
@@ -182,7 +158,7 @@ func (s *statuses) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, in
 	st := withoutOthers(*d.Status.DeepCopy())
 	st.ObservedGeneration = d.Generation
 	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonOf(invalid),
-		Message: invalid.Error(), ObservedGeneration: d.Generation}
+		Message: invalid.Error()}
 	if s.transition(d, &progressing) {
 		s.events.Eventf(d, nil, "Warning", progressing.Reason, "Reconcile", "%s", invalid.Error())
 	}

@@ -6,32 +6,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// deploymentEvents enqueues a deployment when it changes, remembers the entries of its spec.removals and its last size, and reports a new
-// writer of its size.
-func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.MachineDeployment, ctrl.Request] {
+// deployments watches MachineDeployments: it enqueues a deployment when it changes, remembers the entries of its spec.removals and its last
+// size, and reports a new writer of its size.
+func (r *Reconciler) deployments(c cache.Cache) source.Source {
 	named := func(d *v1alpha1.MachineDeployment) []v1alpha1.Removal { return d.Spec.Removals }
 	replicas := func(d *v1alpha1.MachineDeployment) *int32 { return d.Spec.Replicas }
-	return ownership.Remembering(&r.named, named,
-		ownership.ReportingWriters(r.writes.events, replicas, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{}))
+	return source.Kind(c, &v1alpha1.MachineDeployment{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{},
+		ownership.Remembering(&r.named, named), ownership.ReportingWriters(r.writes.events, replicas))
 }
 
-// setEvents enqueues the deployment of a set. For a set without a controller it enqueues every deployment that might adopt the set. It
+// machineSets watches MachineSets: it enqueues the deployment of a set, or without a controller every deployment that might adopt the set. It
 // remembers the entries of the set's spec.rolloutRemovals.
-func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
+func (r *Reconciler) machineSets(c cache.Cache) source.Source {
 	rolled := func(s *v1alpha1.MachineSet) []v1alpha1.Removal { return s.Spec.RolloutRemovals }
-	selector := func(d *v1alpha1.MachineDeployment) *metav1.LabelSelector { return &d.Spec.Selector }
 	events := ownership.Events[*v1alpha1.MachineSet]{
-		Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather,
-		Candidates: ownership.Candidates(r.client, &v1alpha1.MachineDeploymentList{}, selector),
+		Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather, Reader: r.client, Owners: &v1alpha1.MachineDeploymentList{}, MadeFor: v1alpha1.IsSetNameOf,
 	}
-	return ownership.Remembering(&r.rolled, rolled, events.Handler())
+	return source.Kind(c, &v1alpha1.MachineSet{}, events.Handler(), ownership.Remembering(&r.sets.rolled, rolled))
 }
 
 // machineEvents enqueues the deployment of a Machine's set.

@@ -67,7 +67,13 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 		spec["minReadySeconds"] = c.MinReadySeconds
 	}
 	metadata := ownership.Metadata(c.Set)
-	if annotations := changedAnnotations(c); len(annotations) > 0 {
+	annotations := map[string]any{}
+	for key, value := range c.Annotations {
+		if annotations[key] = value; value == "" {
+			annotations[key] = nil
+		}
+	}
+	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
 	err := w.Merge(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
@@ -81,22 +87,7 @@ func (w writes) changeSet(ctx context.Context, d *v1alpha1.MachineDeployment, c 
 	return nil
 }
 
-// changedAnnotations returns the annotations that differ from what is stored; a nil value removes an annotation.
-func changedAnnotations(c *rollout.SetChange) map[string]any {
-	changed := map[string]any{}
-	for key, value := range c.Annotations {
-		stored, ok := c.Set.Annotations[key]
-		switch {
-		case value == "" && ok:
-			changed[key] = nil
-		case value != "" && stored != value:
-			changed[key] = value
-		}
-	}
-	return changed
-}
-
-// unchanged returns errCacheOld when the API server has another version of one of the sets than the informer cache.
+// unchanged returns [ownership.ErrCacheOld] when the API server has another version of one of the sets than the informer cache.
 func (w writes) unchanged(ctx context.Context, sets []*v1alpha1.MachineSet) error {
 	for _, set := range sets {
 		var now v1alpha1.MachineSet
@@ -104,13 +95,13 @@ func (w writes) unchanged(ctx context.Context, sets []*v1alpha1.MachineSet) erro
 			return fmt.Errorf("reading MachineSet %s: %w", set.Name, err)
 		}
 		if now.ResourceVersion != set.ResourceVersion {
-			return errCacheOld
+			return ownership.ErrCacheOld
 		}
 	}
 	return nil
 }
 
-// createSet creates the set for the current template. It returns errCacheOld when the name belongs to a set of this deployment: a plan
+// createSet creates the set for the current template. It returns [ownership.ErrCacheOld] when the name belongs to a set of this deployment: a plan
 // avoids the names of the sets that the informer cache shows, so the cache does not show this one yet. When the name belongs to any other
 // set, createSet reports a collision, and the next plan uses another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
@@ -128,7 +119,7 @@ func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, se
 		return false, fmt.Errorf("reading MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
 	if metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero() {
-		return false, errCacheOld
+		return false, ownership.ErrCacheOld
 	}
 	return true, nil
 }
@@ -211,6 +202,16 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
+// edit changes an object by a JSON patch, unless the object has changed since it was read. It updates the object from the answer.
+func (w writes) edit(ctx context.Context, o client.Object, operations ...operation) error {
+	read := operation{Op: "test", Path: "/metadata/resourceVersion", Value: o.GetResourceVersion()}
+	body, err := json.Marshal(append([]operation{read}, operations...))
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	return w.Client.Patch(ctx, o, client.RawPatch(types.JSONPatchType, body), w.FieldManager)
+}
+
 // rollBack restores the template that the annotation rollback-to asks for, and removes the annotation in the same write. It reports
 // whether the deployment had the annotation; the watch then enqueues the deployment again.
 func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) {
@@ -219,18 +220,11 @@ func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) 
 		return false, nil
 	}
 	d := s.Deployment
-	operations := []operation{
-		{Op: "test", Path: "/metadata/resourceVersion", Value: d.ResourceVersion},
-		{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationRollbackTo, "/", "~1")},
-	}
+	operations := []operation{{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationRollbackTo, "/", "~1")}}
 	if p.Template != nil {
 		operations = append(operations, operation{Op: "replace", Path: "/spec/template", Value: p.Template})
 	}
-	body, err := json.Marshal(operations)
-	if err != nil {
-		return true, fmt.Errorf("encoding the rollback: %w", err)
-	}
-	if err := w.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, body), w.FieldManager); err != nil {
+	if err := w.edit(ctx, d.DeepCopy(), operations...); err != nil {
 		return true, fmt.Errorf("rolling back: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Rollback", "reason", p.Reason, "message", p.Message)

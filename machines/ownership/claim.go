@@ -114,34 +114,13 @@ func (m RefManager[T]) release(ctx context.Context, owner client.Object, object 
 	return nil
 }
 
-// adopt makes the owner the controller of an object, unless the API server shows that the owner is gone or being deleted.
+// adopt makes the owner the controller of an object, unless the API server shows another spec of the owner, or that it is gone or being deleted.
 func (m RefManager[T]) adopt(ctx context.Context, owner client.Object, object T) (T, error) {
-	var none T
-	deleted, err := m.deleted(ctx, owner)
-	if err != nil {
-		return none, fmt.Errorf("reading %s %s before it adopts %s %s: %w", m.Owners.Kind, owner.GetName(), m.Objects.Kind, object.GetName(), err)
-	}
-	if deleted {
-		return none, fmt.Errorf("adopting %s %s: %s %s is being deleted", m.Objects.Kind, object.GetName(), m.Owners.Kind, owner.GetName())
+	if err := CheckCurrent(ctx, m.Live, m.Owners, owner); err != nil {
+		return object, fmt.Errorf("adopting %s %s: %w", m.Objects.Kind, object.GetName(), err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Adopting an object without a controller", "kind", m.Objects.Kind, "name", object.GetName())
 	return m.write(ctx, object, append(slices.Clone(object.GetOwnerReferences()), *metav1.NewControllerRef(owner, m.Owners)))
-}
-
-// deleted reports whether the owner is being deleted, or another object has its name by now.
-func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, error) {
-	fresh, err := m.Writer.Client.Scheme().New(m.Owners)
-	if err != nil {
-		return false, err
-	}
-	now, ok := fresh.(client.Object)
-	if !ok {
-		return false, fmt.Errorf("kind %s has no metadata", m.Owners)
-	}
-	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(owner), now); err != nil {
-		return false, err
-	}
-	return now.GetUID() != owner.GetUID() || now.GetDeletionTimestamp() != nil, nil
 }
 
 // write stores the owner references of an object, and returns the object as the API server has stored it.

@@ -2,12 +2,10 @@ package ownership
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -20,33 +18,6 @@ import (
 // Queue is the work queue of owners.
 type Queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Candidate is an owner that might adopt an object without a controller.
-type Candidate struct {
-	Name     string
-	Selector *metav1.LabelSelector
-}
-
-// Candidates returns a function that lists the owners of a namespace, for the field [Events.Candidates]. list is an empty list of the
-// owners' kind; selector returns the selector of an owner.
-func Candidates[T client.Object](reader client.Reader, list client.ObjectList, selector func(T) *metav1.LabelSelector) func(ctx context.Context, namespace string) ([]Candidate, error) {
-	return func(ctx context.Context, namespace string) ([]Candidate, error) {
-		owners := list.DeepCopyObject().(client.ObjectList)
-		if err := reader.List(ctx, owners, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, err
-		}
-		var all []Candidate
-		err := meta.EachListItem(owners, func(o runtime.Object) error {
-			owner, ok := o.(T)
-			if !ok {
-				return fmt.Errorf("%T holds a %T", owners, o)
-			}
-			all = append(all, Candidate{Name: owner.GetName(), Selector: selector(owner)})
-			return nil
-		})
-		return all, err
-	}
-}
-
 // Events enqueues the owner of an object that was created, changed or deleted.
 type Events[T client.Object] struct {
 	// Kind is the kind of the owners. An object whose controller has another kind enqueues no owner.
@@ -54,9 +25,11 @@ type Events[T client.Object] struct {
 	// Gather is the time between the first event of an owner and its reconcile. Further events in this time do not delay the
 	// reconcile.
 	Gather time.Duration
-	// Candidates lists the owners of a namespace. For an object without a controller, the owners whose selector matches the object are
-	// enqueued.
-	Candidates func(ctx context.Context, namespace string) ([]Candidate, error)
+	// Reader lists the owners into a copy of Owners, an empty list of their kind. MadeFor reports whether the object was made for the owner,
+	// according to both names: only such an owner might adopt an object without a controller.
+	Reader  client.Reader
+	Owners  client.ObjectList
+	MadeFor func(owner, object string) bool
 	// Gone, unless nil, is called with each object that was deleted, and its owner.
 	Gone func(owner types.NamespacedName, object T)
 }
@@ -91,17 +64,18 @@ func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
 		}
 		return
 	}
-	candidates, err := e.Candidates(ctx, object.GetNamespace())
+	owners := e.Owners.DeepCopyObject().(client.ObjectList)
+	err := e.Reader.List(ctx, owners, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the owners that might adopt an object failed", "kind", e.Kind, "orphan", object.GetName())
 		return
 	}
-	for _, c := range candidates {
-		selector, err := metav1.LabelSelectorAsSelector(c.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(object.GetLabels())) {
-			q.AddAfter(RequestFor(object.GetNamespace(), c.Name), e.Gather)
+	_ = meta.EachListItem(owners, func(owner runtime.Object) error { // the only possible error is that of the function
+		if o := owner.(client.Object); e.MadeFor(o.GetName(), object.GetName()) {
+			q.AddAfter(RequestFor(o.GetNamespace(), o.GetName()), e.Gather)
 		}
-	}
+		return nil
+	})
 }
 
 // RequestFor returns the reconcile request of an owner.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -28,8 +29,26 @@ func (w *woken) AddAfter(r ctrl.Request, after time.Duration) {
 	w.names, w.after = append(w.names, r.Name), after
 }
 
+// possibleOwners lists two MachineSets of the namespace ns, or fails.
+type possibleOwners struct{ fail bool }
+
+func (possibleOwners) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("no object is read by its name")
+}
+
+func (p possibleOwners) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if p.fail || !slices.Contains(options, client.ListOption(client.InNamespace("ns"))) {
+		return errors.New("no")
+	}
+	for _, name := range []string{"fits", "fits-not"} {
+		sets := list.(*v1alpha1.MachineSetList)
+		sets.Items = append(sets.Items, v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
+	}
+	return nil
+}
+
 func owned(kind, name string) *v1alpha1.Machine {
-	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", Labels: map[string]string{"pool": "a"}}}
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "fits-m"}}
 	if name != "" {
 		m.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: types.UID(name), Controller: ptr.To(true)}}
 	}
@@ -37,10 +56,6 @@ func owned(kind, name string) *v1alpha1.Machine {
 }
 
 func TestEventsOfAnObjectEnqueueItsOwners(t *testing.T) {
-	selector := func(pool string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
-	}
-	candidates := []Candidate{{"fits", selector("a")}, {"fits not", selector("b")}, {"selects all", &metav1.LabelSelector{}}}
 	for _, c := range []struct {
 		name        string
 		before, now *v1alpha1.Machine
@@ -49,20 +64,15 @@ func TestEventsOfAnObjectEnqueueItsOwners(t *testing.T) {
 	}{
 		{name: "enqueues the owner of a new object", now: owned("Set", "x"), want: []string{"x"}},
 		{name: "enqueues no owner for an object whose controller is of a kind that the handler does not enqueue", now: owned("Other", "x")},
-		{name: "enqueues the owners whose selectors match an object without a controller", now: owned("", ""), want: []string{"fits"}},
+		{name: "enqueues the owners for which an object without a controller was made, by its name", now: owned("", ""), want: []string{"fits"}},
 		{name: "enqueues no owner when the possible owners cannot be listed", now: owned("", ""), fails: true},
 		{name: "enqueues an owner only once when an update of the object does not change the owner", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
 		{name: "enqueues the previous and the new owner when the owner of an object changes", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
-		{name: "enqueues the former owner of a released object, and the owners whose selectors match the object", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
+		{name: "enqueues the former owner of a released object, and the owners for which it was made", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &woken{}
-			h := Events[*v1alpha1.Machine]{Kind: "Set", Gather: time.Second, Candidates: func(_ context.Context, namespace string) ([]Candidate, error) {
-				if c.fails || namespace != "ns" {
-					return nil, errors.New("no")
-				}
-				return candidates, nil
-			}}.Handler()
+			h := Events[*v1alpha1.Machine]{Kind: "Set", Gather: time.Second, Reader: possibleOwners{c.fails}, Owners: &v1alpha1.MachineSetList{}, MadeFor: v1alpha1.IsMachineNameOf}.Handler()
 			if c.before != nil {
 				h.Update(t.Context(), event.TypedUpdateEvent[*v1alpha1.Machine]{ObjectOld: c.before, ObjectNew: c.now}, q)
 			} else {
@@ -78,14 +88,14 @@ func TestEventsOfAnObjectEnqueueItsOwners(t *testing.T) {
 func TestADeletedObjectEnqueuesItsOwnerOnlyWhenTheHandlerIsForTheOwnersKind(t *testing.T) {
 	var told []string
 	h := Events[*v1alpha1.Machine]{
-		Kind: "Set", Candidates: func(context.Context, string) ([]Candidate, error) { return nil, nil },
+		Kind: "Set", Reader: possibleOwners{fail: true}, Owners: &v1alpha1.MachineSetList{},
 		Gone: func(owner types.NamespacedName, m *v1alpha1.Machine) { told = append(told, owner.String()+" "+m.Name) },
 	}.Handler()
 	q := &woken{}
 	for _, m := range []*v1alpha1.Machine{owned("Set", "x"), owned("Other", "x"), owned("", "")} {
 		h.Delete(t.Context(), event.TypedDeleteEvent[*v1alpha1.Machine]{Object: m}, q)
 	}
-	if !slices.Equal(told, []string{"ns/x m"}) || !slices.Equal(q.names, []string{"x"}) {
+	if !slices.Equal(told, []string{"ns/x fits-m"}) || !slices.Equal(q.names, []string{"x"}) {
 		t.Errorf("Gone was called with %v, enqueued %v", told, q.names)
 	}
 }

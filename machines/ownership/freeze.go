@@ -12,9 +12,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Freezes shows which MachineSets and MachineDeployments are frozen: with a label, an Event for each change of the label, and a metric. A
+// Freezes shows which objects of a kind, MachineSet or MachineDeployment, are frozen: with a label, an Event for each change of the label, and a metric. A
 // frozen set makes no Machine, because there are already far more than its size allows. A deployment is frozen while one of its sets is.
 type Freezes struct {
+	Kind   string
 	Writer Writer
 	Events events.EventRecorder
 	// Metric is the metric of frozen objects (see [NewFrozenMetric]). nil means that there is none.
@@ -32,15 +33,11 @@ func NewFrozenMetric() *prometheus.GaugeVec {
 // Show sets or removes the label of an object. why explains why the object is frozen; it is empty when it is not. Show also removes the
 // annotations that lift a freeze, in the same write. It updates the object from the answer.
 func (f Freezes) Show(ctx context.Context, o client.Object, why string) error {
-	kind, err := f.Writer.Client.GroupVersionKindFor(o)
-	if err != nil {
-		return fmt.Errorf("looking up the kind: %w", err)
-	}
 	frozen, labelled := why != "", o.GetLabels()[v1alpha1.LabelFreeze] == v1alpha1.Frozen
 	if !frozen {
-		f.Forget(kind.Kind, client.ObjectKeyFromObject(o))
+		f.Forget(client.ObjectKeyFromObject(o))
 	} else if f.Metric != nil {
-		f.Metric.WithLabelValues(kind.Kind, o.GetNamespace(), o.GetName()).Set(1)
+		f.Metric.WithLabelValues(f.Kind, o.GetNamespace(), o.GetName()).Set(1)
 	}
 	metadata, lifts := map[string]any{"uid": o.GetUID()}, Unfreezes(o)
 	if len(lifts) > 0 {
@@ -61,17 +58,17 @@ func (f Freezes) Show(ctx context.Context, o client.Object, why string) error {
 	switch {
 	case frozen == labelled:
 	case frozen:
-		f.Events.Eventf(o, nil, "Warning", "Froze"+kind.Kind, "Freeze", "%s", why)
+		f.Events.Eventf(o, nil, "Warning", "Froze"+f.Kind, "Freeze", "%s", why)
 	default:
-		f.Events.Eventf(o, nil, "Normal", "Unfroze"+kind.Kind, "Unfreeze", "no Machine is missing because of a freeze any more, or an annotation has lifted it")
+		f.Events.Eventf(o, nil, "Normal", "Unfroze"+f.Kind, "Unfreeze", "no Machine is missing because of a freeze any more, or an annotation has lifted it")
 	}
 	return nil
 }
 
 // Forget removes an object from the metric.
-func (f Freezes) Forget(kind string, object types.NamespacedName) {
+func (f Freezes) Forget(object types.NamespacedName) {
 	if f.Metric != nil {
-		f.Metric.DeleteLabelValues(kind, object.Namespace, object.Name)
+		f.Metric.DeleteLabelValues(f.Kind, object.Namespace, object.Name)
 	}
 }
 

@@ -1,14 +1,12 @@
 package ownership
 
 import (
-	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/memory"
@@ -74,32 +72,16 @@ func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
 	})
 }
 
-// Remembering returns a handler that records every version of an object in r before it calls next. list returns the removals that a version
-// of the object names.
-func Remembering[T client.Object](r *Removals, list func(T) []v1alpha1.Removal, next handler.TypedEventHandler[T, ctrl.Request]) handler.TypedEventHandler[T, ctrl.Request] {
-	return remembering[T]{TypedEventHandler: next, removals: r, list: list}
-}
-
-type remembering[T client.Object] struct {
-	handler.TypedEventHandler[T, ctrl.Request]
-	removals *Removals
-	list     func(T) []v1alpha1.Removal
-}
-
-// Create records a new object and passes the event on.
-func (h remembering[T]) Create(ctx context.Context, e event.TypedCreateEvent[T], q Queue) {
-	h.removals.see(e.Object, h.list(e.Object))
-	h.TypedEventHandler.Create(ctx, e, q)
-}
-
-// Update records a new version of an object and passes the event on.
-func (h remembering[T]) Update(ctx context.Context, e event.TypedUpdateEvent[T], q Queue) {
-	h.removals.see(e.ObjectNew, h.list(e.ObjectNew))
-	h.TypedEventHandler.Update(ctx, e, q)
-}
-
-// Delete forgets an object that is gone and passes the event on.
-func (h remembering[T]) Delete(ctx context.Context, e event.TypedDeleteEvent[T], q Queue) {
-	h.removals.seen.Forget(client.ObjectKeyFromObject(e.Object))
-	h.TypedEventHandler.Delete(ctx, e, q)
+// Remembering returns a predicate that records every version of an object in r, before the handler of the watch gets it, and keeps no event
+// from the handler. list returns the removals that a version of the object names.
+func Remembering[T client.Object](r *Removals, list func(T) []v1alpha1.Removal) predicate.TypedPredicate[T] {
+	p := predicate.NewTypedPredicateFuncs(func(o T) bool {
+		r.see(o, list(o))
+		return true
+	})
+	p.DeleteFunc = func(e event.TypedDeleteEvent[T]) bool {
+		r.seen.Forget(client.ObjectKeyFromObject(e.Object))
+		return true
+	}
+	return p
 }

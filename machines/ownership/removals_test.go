@@ -7,9 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -26,10 +24,8 @@ func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment
 func TestTheMemoryOfRemovalsThatAWatchHasShown(t *testing.T) {
 	type D = *v1alpha1.MachineDeployment
 	r := &Removals{}
-	watch := Remembering(r, func(d D) []v1alpha1.Removal { return d.Spec.Removals }, handler.TypedEventHandler[D, ctrl.Request](handler.TypedFuncs[D, ctrl.Request]{}))
-	see := func(d D) {
-		watch.Update(t.Context(), event.TypedUpdateEvent[D]{ObjectOld: d, ObjectNew: d}, &woken{})
-	}
+	watch := Remembering(r, func(d D) []v1alpha1.Removal { return d.Spec.Removals })
+	see := func(d D) { watch.Update(event.TypedUpdateEvent[D]{ObjectOld: d, ObjectNew: d}) }
 	// holds fails the test unless exactly the removals want are remembered for d. It also fails when current differs from
 	// whether d is the last version that the watch showed.
 	holds := func(t *testing.T, d D, current bool, want ...string) {
@@ -45,7 +41,7 @@ func TestTheMemoryOfRemovalsThatAWatchHasShown(t *testing.T) {
 	}
 	t.Run("returns no removals for an object that the watch has not shown (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
 	t.Run("returns removals that a later version of the object lacks (F-5)", func(t *testing.T) {
-		watch.Create(t.Context(), event.TypedCreateEvent[D]{Object: version("u", "1", "a")}, &woken{})
+		watch.Create(event.TypedCreateEvent[D]{Object: version("u", "1", "a")})
 		see(version("u", "2", "b", "a"))
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
@@ -63,7 +59,7 @@ func TestTheMemoryOfRemovalsThatAWatchHasShown(t *testing.T) {
 		holds(t, version("v", "5"), true, "c")
 	})
 	t.Run("forgets the removals of an object once the watch shows its deletion (F-5)", func(t *testing.T) {
-		watch.Delete(t.Context(), event.TypedDeleteEvent[D]{Object: version("v", "6")}, &woken{})
+		watch.Delete(event.TypedDeleteEvent[D]{Object: version("v", "6")})
 		holds(t, version("v", "6"), true)
 		r.seen.Each(func(key types.NamespacedName, _ *seenRemovals) { t.Errorf("%s is remembered", key) })
 	})

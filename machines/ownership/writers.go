@@ -1,17 +1,15 @@
 package ownership
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
 // Fields of the spec of a set or deployment, as managed fields name them.
@@ -67,28 +65,20 @@ func WriterOf(o client.Object, field string, except ...string) (manager string) 
 // ReasonSizeWriters is the reason of the Event about two clients that write the same size.
 const ReasonSizeWriters = "SizeWriters"
 
-// ReportingWriters returns a handler that reports by an Event when another client than the last one changes an object's size, before it calls
-// next. Clients that change it in turn have such an Event each time. replicas returns the size of an object; nil for an object that is not
-// to be reported.
-func ReportingWriters[T client.Object](recorder events.EventRecorder, replicas func(T) *int32, next handler.TypedEventHandler[T, ctrl.Request]) handler.TypedEventHandler[T, ctrl.Request] {
-	return reporting[T]{TypedEventHandler: next, recorder: recorder, replicas: replicas}
-}
-
-type reporting[T client.Object] struct {
-	handler.TypedEventHandler[T, ctrl.Request]
-	recorder events.EventRecorder
-	replicas func(T) *int32
-}
-
-// Update compares the writers of two versions, and passes the event on.
-func (h reporting[T]) Update(ctx context.Context, e event.TypedUpdateEvent[T], q Queue) {
-	from, to := h.replicas(e.ObjectOld), h.replicas(e.ObjectNew)
-	if from != nil && to != nil && *from != *to && e.ObjectOld.GetUID() == e.ObjectNew.GetUID() {
+// ReportingWriters returns a predicate that reports by an Event when another client than the last one changes an object's size, and keeps no
+// event from the handler. Clients that change it in turn have such an Event each time. replicas returns the size of an object; nil for an
+// object that is not to be reported.
+func ReportingWriters[T client.Object](recorder events.EventRecorder, replicas func(T) *int32) predicate.TypedPredicate[T] {
+	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool {
+		from, to := replicas(e.ObjectOld), replicas(e.ObjectNew)
+		if from == nil || to == nil || *from == *to || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+			return true
+		}
 		before, after := WriterOf(e.ObjectOld, FieldReplicas), WriterOf(e.ObjectNew, FieldReplicas)
 		if before != "" && after != "" && before != after {
-			h.recorder.Eventf(e.ObjectNew, nil, "Normal", ReasonSizeWriters, "Scale", "field manager %s changed spec.replicas from %d, which field manager %s had written, to %d; if both go on to write it, let one of them leave spec.replicas out",
+			recorder.Eventf(e.ObjectNew, nil, "Normal", ReasonSizeWriters, "Scale", "field manager %s changed spec.replicas from %d, which field manager %s had written, to %d; if both go on to write it, let one of them leave spec.replicas out",
 				after, *from, before, *to)
 		}
-	}
-	h.TypedEventHandler.Update(ctx, e, q)
+		return true
+	}}
 }

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -55,26 +54,21 @@ func fieldsOf(t *v1alpha1.MachineTemplateSpec) map[string]string {
 	fields := map[string]string{}
 	rest, document := split(t)
 	if raw, err := json.Marshal(rest); err == nil {
-		flatten("", canonical(raw), fields)
+		flatten("", raw, fields)
 	}
-	flatten("spec.providerSpec.value", canonical(document), fields)
+	flatten("spec.providerSpec.value", document, fields)
 	return fields
 }
 
 // flatten writes the fields of a JSON document into a map, by their path. If the document is not JSON, flatten writes its text as a single
 // field.
 func flatten(path string, document []byte, into map[string]string) {
-	if len(document) == 0 {
-		return
-	}
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
+	switch value, err := pruned(document); {
+	case err != nil:
 		into[path] = string(document)
-		return
+	case !isEmpty(value):
+		flattenValue(path, value, into)
 	}
-	flattenValue(path, value, into)
 }
 
 func flattenValue(path string, value any, into map[string]string) {

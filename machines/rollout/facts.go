@@ -1,10 +1,12 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -36,21 +38,16 @@ func (f MachineFacts) HasNode() bool {
 // finalizer for servers has not been removed.
 func (f MachineFacts) HasServer() bool {
 	m := f.Machine
-	if !m.DeletionTimestamp.IsZero() && !hasFinalizer(m, v1alpha1.FinalizerServer) {
+	if !m.DeletionTimestamp.IsZero() && !slices.Contains(m.Finalizers, v1alpha1.FinalizerServer) {
 		return false
 	}
 	if m.Spec.ProviderID != nil && *m.Spec.ProviderID != "" || m.Status.NodeRef != nil {
 		return true
 	}
-	if m.Status.Phase == nil {
-		return false
-	}
-	switch *m.Status.Phase {
-	case v1alpha1.PhaseProvisioning, v1alpha1.PhaseJoined, v1alpha1.PhaseRunning:
-		return true
-	}
-	return false
+	return slices.Contains([]v1alpha1.MachinePhase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseJoined, v1alpha1.PhaseRunning}, ptr.Deref(m.Status.Phase, ""))
 }
+
+func hasServer(m *v1alpha1.Machine) bool { return MachineFacts{Machine: m}.HasServer() }
 
 // Failed reports whether the Machine has an error that waiting alone does not resolve.
 func (f MachineFacts) Failed() bool {
@@ -97,15 +94,6 @@ func ReadySince(m *v1alpha1.Machine) (time.Time, bool) {
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
-
-func hasFinalizer(m *v1alpha1.Machine, name string) bool {
-	for _, f := range m.Finalizers {
-		if f == name {
-			return true
-		}
-	}
-	return false
-}
 
 func uidsOf(removals []v1alpha1.Removal) map[types.UID]bool {
 	uids := make(map[types.UID]bool, len(removals))

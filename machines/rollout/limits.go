@@ -69,23 +69,6 @@ func isPlainNumber(text string) bool {
 	return err == nil
 }
 
-// MostLiving returns the largest number of living Machines that a deployment may have once its sets have their new sizes: the deployment's
-// size plus its surge. If the surge is invalid, it counts as equal to the size. known is false while the deployment has no size.
-func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
-	size := d.Spec.Replicas
-	if size == nil {
-		size = d.Status.LastReplicas
-	}
-	if size == nil || *size < 0 {
-		return 0, false
-	}
-	l, err := limitsOf(d, *size)
-	if err != nil {
-		l.surge = max(1, *size)
-	}
-	return int(*size) + int(l.surge), true
-}
-
 // mostPercent is the percentage that yields [v1alpha1.MaxReplicas] Machines for a size of 1, and at least as many for larger sizes.
 // [scaled] replaces higher percentages by it. The result stays the same, because it is at most MaxReplicas.
 const mostPercent = 100 * v1alpha1.MaxReplicas

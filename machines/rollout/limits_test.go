@@ -8,38 +8,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
-
-func TestTheMaximumOfLivingMachines(t *testing.T) {
-	for name, tt := range map[string]struct {
-		size, last *int32
-		surge      string
-		most       int
-		known      bool
-	}{
-		"the maximum is the size plus the surge (MCM-70)":                                           {ptr.To[int32](5), nil, "2", 7, true},
-		"the maximum is the size plus the surge rounded up when the surge is a percentage (MCM-70)": {ptr.To[int32](5), nil, "25%", 7, true},
-		"the maximum is the size when the surge is 0 (MCM-70)":                                      {ptr.To[int32](5), nil, "0", 5, true},
-		"the maximum is status.lastReplicas plus the surge when spec.replicas is missing (MCM-75)":  {nil, ptr.To[int32](3), "1", 4, true},
-		"there is no maximum when spec.replicas and status.lastReplicas are missing (MCM-75)":       {nil, nil, "1", 0, false},
-		"there is no maximum for a negative size (MCM-75)":                                          {ptr.To[int32](-1), nil, "1", 0, false},
-		"a maxSurge that cannot be parsed counts as 100 % of the size (MCM-75)":                     {ptr.To[int32](5), nil, "many", 10, true},
-		"a maxSurge that cannot be parsed counts as 1 when the size is 0 (MCM-75)":                  {ptr.To[int32](0), nil, "many", 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newSimulation(shape{1, "0", "1"})
-			w.d.Spec.Replicas, w.d.Status.LastReplicas = tt.size, tt.last
-			w.d.Spec.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.Parse(tt.surge))
-			if most, known := MostLiving(w.d); most != tt.most || known != tt.known {
-				t.Errorf("MostLiving() = %d, known %v; want %d, %v", most, known, tt.most, tt.known)
-			}
-		})
-	}
-}
 
 // busy is a deployment that an operator and the autoscaler change all the time. Its sets follow within seconds, but the drains of its
 // Machines may take arbitrarily long.
@@ -75,9 +47,9 @@ func TestTheLivingMachinesOfADeploymentNeverExceedSizePlusSurge(t *testing.T) {
 // takes ten seconds of the simulated time.
 func (b *busy) round() {
 	for range rapid.IntRange(0, 3).Draw(b.t, "changes") {
-		before, _ := MostLiving(b.d)
+		before := b.most()
 		b.change()
-		if after, _ := MostLiving(b.d); after < before {
+		if after := b.most(); after < before {
 			if b.now.After(b.until) {
 				b.former = 0
 			}
@@ -135,9 +107,18 @@ func (b *busy) change() {
 	}
 }
 
+// most returns how many living Machines the deployment may have once its sets have their sizes.
+func (b *busy) most() int {
+	l, err := limitsOf(b.d, *b.d.Spec.Replicas)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return int(*b.d.Spec.Replicas + l.surge)
+}
+
 // check fails the test when there are more living Machines than the largest maximum of the last minute.
 func (b *busy) check() {
-	most, _ := MostLiving(b.d)
+	most := b.most()
 	if !b.now.After(b.until) {
 		most = max(most, b.former)
 	}

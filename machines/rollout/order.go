@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -30,79 +28,49 @@ func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 // Machines without a Node, then those whose Node is not Ready, then those that are Ready but not yet available. The remaining ties are
 // broken by the policy, and finally by name. Machines that are already being deleted are left out.
 func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []*v1alpha1.Machine {
-	ranked := rank(machines, policy, removals)
-	ordered := make([]*v1alpha1.Machine, len(ranked))
-	for i := range ranked {
-		ordered[i] = machines[ranked[i].index].Machine
+	ordered := make([]*v1alpha1.Machine, 0, len(machines))
+	for _, f := range inDeletionOrder(machines, policy, removals) {
+		ordered = append(ordered, f.Machine)
 	}
 	return ordered
 }
 
-// rank sorts the Machines that are not being deleted into the order of deletion.
-func rank(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []ranking {
+// inDeletionOrder is [DeletionOrder] with the facts of the Machines.
+func inDeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []MachineFacts {
+	type ranked struct {
+		MachineFacts
+		rank [7]int64
+	}
 	listed := uidsOf(removals)
-	ranked := make([]ranking, 0, len(machines))
-	for i, f := range machines {
-		if f.Machine.DeletionTimestamp.IsZero() {
-			r := rankOf(f, policy, listed)
-			r.index = i
-			ranked = append(ranked, r)
+	all := make([]ranked, 0, len(machines))
+	for _, f := range machines {
+		if m := f.Machine; m.DeletionTimestamp.IsZero() {
+			all = append(all, ranked{f, [7]int64{
+				last(!listed[m.UID] && !f.Listed), last(!v1alpha1.FirstToDelete(m)), priorityOf(m),
+				last(!f.Failed() && f.HasNode()), last(f.NodeReady), last(f.Available), rankByAge(m.CreationTimestamp.Time, policy),
+			}})
 		}
 	}
-	slices.SortFunc(ranked, compareRanking)
-	return ranked
-}
-
-// ranking holds the criteria by which two Machines are compared, in this order. The Machine with the lower value is deleted first.
-type ranking struct {
-	index    int
-	name     string
-	keep     [2]bool // whether the Machine is not named for removal; whether it lacks the annotation delete-machine
-	priority int
-	healthy  [3]bool // whether the Machine has a Node and has not failed; whether it is Ready; whether it is available
-	age      int64
-}
-
-func rankOf(f MachineFacts, policy v1alpha1.DeletePolicy, listed map[types.UID]bool) ranking {
-	m := f.Machine
-	return ranking{
-		name:     m.Name,
-		keep:     [2]bool{!listed[m.UID] && !f.Listed, !v1alpha1.FirstToDelete(m)},
-		priority: priorityOf(m),
-		healthy:  [3]bool{!f.Failed() && f.HasNode(), f.NodeReady, f.Available},
-		age:      rankByAge(m.CreationTimestamp.Time, policy),
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(slices.Compare(a.rank[:], b.rank[:]), cmp.Compare(a.Machine.Name, b.Machine.Name))
+	})
+	ordered := make([]MachineFacts, len(all))
+	for i := range all {
+		ordered[i] = all[i].MachineFacts
 	}
+	return ordered
 }
 
-func compareRanking(a, b ranking) int {
-	return cmp.Or(
-		compareBool(a.keep[0], b.keep[0]),
-		compareBool(a.keep[1], b.keep[1]),
-		cmp.Compare(a.priority, b.priority),
-		compareBool(a.healthy[0], b.healthy[0]),
-		compareBool(a.healthy[1], b.healthy[1]),
-		compareBool(a.healthy[2], b.healthy[2]),
-		cmp.Compare(a.age, b.age),
-		cmp.Compare(a.name, b.name),
-	)
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+// last returns a rank: Machines with the property are deleted after those without it.
+func last(property bool) int64 {
+	if property {
+		return 1
 	}
-	return 1
+	return 0
 }
 
-func priorityOf(m *v1alpha1.Machine) int {
-	value, ok := m.Annotations[v1alpha1.AnnotationPriority]
-	if !ok {
-		return defaultPriority
-	}
-	if p, err := strconv.Atoi(value); err == nil {
+func priorityOf(m *v1alpha1.Machine) int64 {
+	if p, err := strconv.ParseInt(m.Annotations[v1alpha1.AnnotationPriority], 10, 64); err == nil {
 		return p
 	}
 	return defaultPriority

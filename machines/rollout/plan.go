@@ -45,15 +45,19 @@ func Compute(s Snapshot) (Plan, error) {
 	p.Leaving = w.leavingNodes()
 	p.Revision = w.revision()
 	p.Status, p.RequeueAfter = w.status(collisions)
-	p.RequeueAfter = soonest(p.RequeueAfter, later)
-	kept, next := PruneRemovals(w.listed, w.machines(), w.now)
+	p.RequeueAfter = Soonest(p.RequeueAfter, later)
+	var machines []*v1alpha1.Machine
+	for _, s := range w.sets {
+		machines = append(machines, s.machines...)
+	}
+	kept, next := PruneRemovals(w.listed, machines, w.now)
 	p.Removals, p.WriteRemovals = kept, !SameRemovals(kept, s.Deployment.Spec.Removals)
 	if s.Deployment.Spec.PlaceholderSeries == nil {
 		p.PlaceholderSeries = s.Deployment.Status.LastPlaceholderSeries
 	}
-	p.RequeueAfter = soonest(p.RequeueAfter, next)
+	p.RequeueAfter = Soonest(p.RequeueAfter, next)
 	if len(w.lost) > 0 {
-		p.RequeueAfter = soonest(p.RequeueAfter, lostRetry)
+		p.RequeueAfter = Soonest(p.RequeueAfter, lostRetry)
 	}
 	w.changes(&p)
 	p.Delete = w.surplusHistory(p.Status)
@@ -129,9 +133,10 @@ func (w *work) changes(p *Plan) {
 		if s == w.current || s.size > 0 {
 			minReady = minReadySeconds(w.d)
 		}
+		maps.DeleteFunc(s.annotations, func(key, value string) bool { return s.set.Annotations[key] == value })
 		removals, same := s.remainingRemovals(p.Removals)
 		stored := s.set.Spec.Replicas != nil && *s.set.Spec.Replicas == s.size
-		if stored && same && !s.recordChanged && minReady == s.set.Spec.MinReadySeconds && s.annotated() {
+		if stored && same && !s.recordChanged && minReady == s.set.Spec.MinReadySeconds && len(s.annotations) == 0 {
 			continue
 		}
 		p.Changes = append(p.Changes, SetChange{
@@ -139,14 +144,4 @@ func (w *work) changes(p *Plan) {
 			MinReadySeconds: minReady, Annotations: s.annotations, Found: s.found,
 		})
 	}
-}
-
-// annotated reports whether the set already has the planned annotations.
-func (s *setWork) annotated() bool {
-	for key, value := range s.annotations {
-		if stored, ok := s.set.Annotations[key]; stored != value || ok != (value != "") {
-			return false
-		}
-	}
-	return true
 }

@@ -26,6 +26,13 @@ func settled(s shape) *simulation {
 	return w
 }
 
+// stall begins a rollout to the template B, whose new Machines never become Ready.
+func (w *simulation) stall() {
+	w.broken["B"] = true
+	w.template("B")
+	w.settle(&strings.Builder{})
+}
+
 func TestAMissingSizeOfADeploymentIsRestored(t *testing.T) {
 	last := int32(4)
 	tests := map[string]struct {

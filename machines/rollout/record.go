@@ -3,6 +3,7 @@ package rollout
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,17 +64,9 @@ func Slim(s Snapshot) (Snapshot, error) {
 func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	slim := metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
-		Finalizers: m.Finalizers,
+		Finalizers: m.Finalizers, Annotations: maps.Clone(m.Annotations),
 	}
-	for key, value := range m.Annotations {
-		if key == corev1.LastAppliedConfigAnnotation {
-			continue
-		}
-		if slim.Annotations == nil {
-			slim.Annotations = map[string]string{}
-		}
-		slim.Annotations[key] = value
-	}
+	delete(slim.Annotations, corev1.LastAppliedConfigAnnotation)
 	return slim
 }
 

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -28,7 +26,7 @@ func (w *work) shareRemovals() int32 {
 		return 0
 	}
 	for _, s := range w.sets {
-		own, present := uidsOf(s.removals), s.uids()
+		own, present := uidsOf(s.removals), uidsIn(s.machines)
 		removals := s.removals[:len(s.removals):len(s.removals)]
 		for _, r := range w.listed {
 			if present[r.UID] && !own[r.UID] {
@@ -64,21 +62,13 @@ func SameRemovals(a, b []v1alpha1.Removal) bool {
 	return slices.EqualFunc(a, b, func(a, b v1alpha1.Removal) bool { return a.Name == b.Name && a.UID == b.UID })
 }
 
-func (s *setWork) uids() map[types.UID]bool {
-	uids := make(map[types.UID]bool, len(s.machines))
-	for _, m := range s.machines {
-		uids[m.UID] = true
-	}
-	return uids
-}
-
 // remainingRemovals returns the set's list of removals without the entries that no longer have an effect: their Machine is gone, and the
 // deployment's list does not have the entry any more. same is true when the list does not have to be written.
 func (s *setWork) remainingRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
 	if len(s.removals) == 0 {
 		return nil, true
 	}
-	present, listed := s.uids(), uidsOf(deployment)
+	present, listed := uidsIn(s.machines), uidsOf(deployment)
 	for _, r := range s.removals {
 		if present[r.UID] || listed[r.UID] {
 			kept = append(kept, r)
@@ -94,10 +84,7 @@ func PruneRemovals(list []v1alpha1.Removal, machines []*v1alpha1.Machine, now ti
 	if len(list) == 0 {
 		return kept, 0
 	}
-	present := make(map[types.UID]bool, len(machines))
-	for _, m := range machines {
-		present[m.UID] = true
-	}
+	present := uidsIn(machines)
 	for _, r := range list {
 		wait := r.Time.Add(removalAge).Sub(now)
 		if !present[r.UID] && wait <= 0 {
@@ -105,16 +92,8 @@ func PruneRemovals(list []v1alpha1.Removal, machines []*v1alpha1.Machine, now ti
 		}
 		kept = append(kept, r)
 		if !present[r.UID] {
-			next = soonest(next, wait)
+			next = Soonest(next, wait)
 		}
 	}
 	return kept, next
-}
-
-func (w *work) machines() []*v1alpha1.Machine {
-	var all []*v1alpha1.Machine
-	for _, s := range w.sets {
-		all = append(all, s.machines...)
-	}
-	return all
 }

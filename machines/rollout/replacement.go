@@ -90,12 +90,12 @@ func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Durat
 	for _, s := range w.sets {
 		for _, m := range s.machines {
 			named := func(r v1alpha1.Removal) bool { return r.UID == m.UID }
-			if m.DeletionTimestamp.IsZero() || m.Status.NodeRef == nil || !(MachineFacts{Machine: m}).HasServer() ||
+			if m.DeletionTimestamp.IsZero() || m.Status.NodeRef == nil || !hasServer(m) ||
 				slices.ContainsFunc(s.removals, named) || slices.ContainsFunc(w.listed, named) {
 				continue
 			}
 			if left := shortDrain - w.now.Sub(m.DeletionTimestamp.Time); left > 0 {
-				wait = soonest(wait, left)
+				wait = Soonest(wait, left)
 				continue
 			}
 			draining = append(draining, m)

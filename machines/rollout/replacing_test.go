@@ -15,9 +15,7 @@ func nodesBeingRolled(t *testing.T) {
 	if p, _ := w.plan(); len(p.Rolled) != 0 {
 		t.Errorf("%v are rolled without a rollout", p.Rolled)
 	}
-	w.broken["B"] = true
-	w.template("B")
-	w.settle(&strings.Builder{})
+	w.stall()
 	if p, _ := w.plan(); len(p.Rolled) != 3 || strings.Contains(strings.Join(p.Rolled, " "), "B") {
 		t.Errorf("%v are rolled, want the three of A", p.Rolled)
 	}

@@ -202,14 +202,16 @@ func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alph
 			empty = append(empty, s.set)
 		}
 	}
-	slices.SortStableFunc(empty, func(a, b *v1alpha1.MachineSet) int {
-		x, _ := number(a, v1alpha1.AnnotationRevision)
-		y, _ := number(b, v1alpha1.AnnotationRevision)
-		return cmp.Compare(x, y)
-	})
+	slices.SortStableFunc(empty, byRevision)
 	surplus := empty[:max(0, len(empty)-limit)]
 	for _, set := range surplus {
 		w.note(fmt.Sprintf("deleting %s: it is empty, and beyond the history limit of %d", set.Name, limit))
 	}
 	return surplus
+}
+
+func byRevision(a, b *v1alpha1.MachineSet) int {
+	x, _ := number(a, v1alpha1.AnnotationRevision)
+	y, _ := number(b, v1alpha1.AnnotationRevision)
+	return cmp.Compare(x, y)
 }

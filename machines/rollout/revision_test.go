@@ -65,9 +65,7 @@ func TestAnOutdatedSizeAnnotationOfASetIsRefreshed(t *testing.T) {
 
 func staleAnnotation(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
-	w.broken["B"] = true
-	w.template("B")
-	w.settle(&strings.Builder{})
+	w.stall()
 	before := w.sizes()
 	for _, set := range w.sets {
 		set.Annotations[v1alpha1.AnnotationDesiredReplicas] = "7"

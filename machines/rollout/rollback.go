@@ -31,23 +31,21 @@ func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 	if !ok {
 		return nil
 	}
+	notFound := func(message string) *RollbackPlan {
+		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound, Message: message}
+	}
 	revision, err := strconv.ParseInt(asked, 10, 32)
 	if err != nil || revision < 0 {
-		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("%s is %q: it must be a revision, or 0 for the previous one", v1alpha1.AnnotationRollbackTo, asked)}
+		return notFound(fmt.Sprintf("%s is %q: it must be a revision, or 0 for the previous one", v1alpha1.AnnotationRollbackTo, asked))
 	}
 	set := setOfRevision(sets, int32(revision))
-	if set == nil && revision == 0 {
-		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("no set has a template from before the current one; existing revisions: %s", strings.Join(revisions(sets), ", "))}
-	}
-	if set == nil {
-		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("no set has revision %d; existing revisions: %s", revision, strings.Join(revisions(sets), ", "))}
-	}
-	if UndecidedTemplate(set) != "" {
-		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("the template of set %s is not that of its revision any more: another client has changed it", set.Name)}
+	switch existing := strings.Join(revisions(sets), ", "); {
+	case set == nil && revision == 0:
+		return notFound("no set has a template from before the current one; existing revisions: " + existing)
+	case set == nil:
+		return notFound(fmt.Sprintf("no set has revision %d; existing revisions: %s", revision, existing))
+	case UndecidedTemplate(set) != "":
+		return notFound(fmt.Sprintf("the template of set %s is not that of its revision any more: another client has changed it", set.Name))
 	}
 	if revision == 0 {
 		asked = set.Annotations[v1alpha1.AnnotationRevision]
@@ -92,11 +90,7 @@ func numbered(sets []SetState) []*v1alpha1.MachineSet {
 			all = append(all, s.Set)
 		}
 	}
-	slices.SortFunc(all, func(a, b *v1alpha1.MachineSet) int {
-		x, _ := number(a, v1alpha1.AnnotationRevision)
-		y, _ := number(b, v1alpha1.AnnotationRevision)
-		return int(x) - int(y)
-	})
+	slices.SortFunc(all, byRevision)
 	return all
 }
 

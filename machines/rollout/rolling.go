@@ -15,7 +15,11 @@ func (w *work) roll() {
 	}
 	w.shrinkMarked(w.sizes()-w.allowed(), w.floor())
 	if w.shrank() {
-		w.shrinkInProportion()
+		// The deployment became smaller during the rollout: every active set shrinks by its share, and enough Machines stay available (MC-29,
+		// MCM-13). When removals have already lowered the sets far enough, nothing is left to do. The next plan continues the rollout.
+		if allowed := w.allowed(); w.sizes() > allowed {
+			w.scaleInProportion(w.active(), allowed-w.sizes(), fmt.Sprintf("the deployment shrank during a rollout: its share of %d", allowed))
+		}
 		return
 	}
 	w.grow()
@@ -23,30 +27,8 @@ func (w *work) roll() {
 	w.breakDeadlock()
 }
 
-// shrank reports whether the deployment's size is lower than the desired size that is written in an annotation of the active sets.
-func (w *work) shrank() bool {
-	for _, s := range w.sets {
-		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {
-			return true
-		}
-	}
-	return false
-}
-
-// shrinkInProportion follows a smaller size in the middle of a rollout: every active set shrinks by its share, and enough Machines stay
-// available (MC-29, MCM-13). When removals have already lowered the sets far enough, it does nothing. The next plan continues the rollout.
-func (w *work) shrinkInProportion() {
-	var active []*setWork
-	for _, s := range w.sets {
-		if s.size > 0 {
-			active = append(active, s)
-		}
-	}
-	allowed := w.allowed()
-	if w.sizes() > allowed {
-		w.scaleInProportion(active, allowed-w.sizes(), fmt.Sprintf("the deployment shrank during a rollout: its share of %d", allowed))
-	}
-}
+// shrank reports whether the deployment's size is lower than the desired size that is written in an annotation of an active set.
+func (w *work) shrank() bool { return w.told(func(size int32) bool { return size > w.replicas }) }
 
 // shrinkMarked follows a smaller size while several sets have Machines: it shrinks by up to surplus the sets whose Machines have the
 // annotation delete-machine (MC-28), as long as at least floor Machines stay available.

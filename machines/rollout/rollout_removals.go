@@ -82,7 +82,7 @@ func (w *work) beginRecords() {
 		s.annotations[v1alpha1.AnnotationRolloutRecord] = recordValue
 		own := uidsOf(s.removals)
 		for _, m := range s.machines {
-			leaving := !m.DeletionTimestamp.IsZero() && (MachineFacts{Machine: m}).HasServer()
+			leaving := !m.DeletionTimestamp.IsZero() && hasServer(m)
 			if leaving && !own[m.UID] && !byName[m.UID] && len(s.rolloutRemovals) < v1alpha1.MaxRemovals {
 				s.nameRolloutRemoval(m, w.now)
 			}
@@ -95,14 +95,19 @@ func PresentRemovals(removals []v1alpha1.Removal, machines []*v1alpha1.Machine) 
 	if len(removals) == 0 {
 		return nil
 	}
-	exists := make(map[types.UID]bool, len(machines))
-	for _, m := range machines {
-		exists[m.UID] = true
-	}
+	exists := uidsIn(machines)
 	for _, r := range removals {
 		if exists[r.UID] {
 			present = append(present, r)
 		}
 	}
 	return present
+}
+
+func uidsIn(machines []*v1alpha1.Machine) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(machines))
+	for _, m := range machines {
+		uids[m.UID] = true
+	}
+	return uids
 }

@@ -31,7 +31,7 @@ func (r *run) recordUnknown() {
 // leaving counts the Machines that the rollout removed and that have a server or may get one.
 func (r *run) leaving() (n int32) {
 	for _, m := range r.machines {
-		if r.sent[m.UID] && (m.DeletionTimestamp.IsZero() || (MachineFacts{Machine: m}).HasServer()) {
+		if r.sent[m.UID] && (m.DeletionTimestamp.IsZero() || hasServer(m)) {
 			n++
 		}
 	}

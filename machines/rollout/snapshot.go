@@ -90,7 +90,7 @@ type SetChange struct {
 	Removals        []v1alpha1.Removal
 	RolloutRemovals []v1alpha1.Removal
 	MinReadySeconds int32
-	// Annotations holds the annotations to write. An empty value removes the key.
+	// Annotations holds the annotations that change. An empty value removes the key.
 	Annotations map[string]string
 	// Found is the size that another client has written, and that this change sets back; nil when there is none.
 	Found *int32

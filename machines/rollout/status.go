@@ -62,20 +62,17 @@ func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time
 	if st.AvailableReplicas < w.floor() {
 		available.Status, available.Reason = metav1.ConditionFalse, ReasonBelowMinimum
 	}
-	st.Conditions = []metav1.Condition{
-		w.keepTime(available),
-		w.progress(st),
-	}
-	st.Conditions = append(st.Conditions, w.degraded(st.Conditions[1]))
+	p := w.progress(st)
+	st.Conditions = []metav1.Condition{w.dated(available), p, w.degraded(p)}
 	if c := FrozenCondition(w.d.Status.Conditions, whySetFrozen(w.sets)); c != nil {
-		st.Conditions = append(st.Conditions, w.keepTime(*c))
+		st.Conditions = append(st.Conditions, w.dated(*c))
 	}
-	if p := st.Conditions[1]; p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
+	if p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
 		if left := p.LastTransitionTime.Add(quiet).Sub(w.now); left > 0 {
-			wait = soonest(wait, left)
+			wait = Soonest(wait, left)
 		}
 		if deadline, ok := deadlineOf(w.d); ok {
-			wait = soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
+			wait = Soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
 		}
 	}
 	return st, wait
@@ -96,7 +93,7 @@ func (w *work) numbers() (v1alpha1.MachineDeploymentStatus, time.Duration) {
 				st.AvailableReplicas++
 			case f.NodeReady:
 				st.ReadyReplicas++
-				wait = soonest(wait, AvailableAfter(f.Machine, minReadySeconds(w.d), w.now))
+				wait = Soonest(wait, AvailableAfter(f.Machine, minReadySeconds(w.d), w.now))
 			}
 		}
 	}
@@ -127,13 +124,10 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 		deadline, _ := deadlineOf(w.d)
 		c.Message = fmt.Sprintf("no progress for %s: %s; %s", deadline, c.Message, w.waiting())
 	}
+	c = w.dated(c)
 	former := meta.FindStatusCondition(w.d.Status.Conditions, c.Type)
-	c.ObservedGeneration = w.d.Generation
-	moved := c.Reason == ReasonUpdating && w.progressed(st)
-	if former == nil || former.Status != c.Status || former.Reason != c.Reason || moved {
+	if former == nil || former.Reason != c.Reason || c.Reason == ReasonUpdating && w.progressed(st) {
 		c.LastTransitionTime = metav1.NewTime(w.now)
-	} else {
-		c.LastTransitionTime = former.LastTransitionTime
 	}
 	if c.Reason == ReasonUpdating && w.now.Sub(c.LastTransitionTime.Time) >= quiet {
 		c.Message += "; " + w.waiting()
@@ -158,7 +152,7 @@ func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonHealthy, "no Machine has failed and no rollout is stuck"
 	}
-	return w.keepTime(c)
+	return w.dated(c)
 }
 
 // failed returns how many living Machines have failed, and the first of them by name.
@@ -215,14 +209,18 @@ func deadlineOf(d *v1alpha1.MachineDeployment) (time.Duration, bool) {
 	return seconds(*d.Spec.ProgressDeadlineSeconds), *d.Spec.ProgressDeadlineSeconds > 0
 }
 
-// keepTime keeps the transition time of a condition whose status has not changed.
-func (w *work) keepTime(c metav1.Condition) metav1.Condition {
-	c.ObservedGeneration = w.d.Generation
-	c.LastTransitionTime = metav1.NewTime(w.now)
-	if former := meta.FindStatusCondition(w.d.Status.Conditions, c.Type); former != nil && former.Status == c.Status {
+// Dated returns a condition with the time of its last transition: that of the stored condition of the same type if it has the same status,
+// else now.
+func Dated(stored []metav1.Condition, c metav1.Condition, generation int64, now time.Time) metav1.Condition {
+	c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now)
+	if former := meta.FindStatusCondition(stored, c.Type); former != nil && former.Status == c.Status {
 		c.LastTransitionTime = former.LastTransitionTime
 	}
 	return c
+}
+
+func (w *work) dated(c metav1.Condition) metav1.Condition {
+	return Dated(w.d.Status.Conditions, c, w.d.Generation, w.now)
 }
 
 // waiting describes what the rollout waits for, and where to look: a freeze, the first Machine of the current template, by name, that is

@@ -11,38 +11,57 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
-	const why = "the cloud-controller-manager has not initialized the Node"
-	w := settled(shape{3, "1", "0"})
-	w.template("B")
-	w.broken["B"] = true
-	w.settle(&strings.Builder{})
-	for _, m := range w.machines {
-		if _, ready := ReadySince(m); !ready {
-			m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
-			m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionFalse,
-				Reason: "NodeStarting", Message: why, LastTransitionTime: &metav1.Time{Time: w.now}}}
-		}
-	}
-	t.Run("the rollout creates one new Machine and deletes no old one (F-47)", func(t *testing.T) {
-		deleted := len(w.deleted)
-		for range 3 {
-			w.now = w.now.Add(time.Minute)
-			w.settle(&strings.Builder{})
-		}
-		if len(w.machines) != 4 || len(w.deleted) != deleted {
-			t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
-		}
-	})
-	t.Run("the conditions Progressing and Degraded show why the rollout waits once it has missed its deadline (F-47)", func(t *testing.T) {
-		w.now = w.now.Add(defaultDeadline + time.Second)
-		p, _ := w.plan()
-		for _, name := range []string{"Progressing", "Degraded"} {
-			if c := condition(p, name); c.Reason != ReasonDeadline || !strings.Contains(c.Message, "NodeStarting: "+why) {
-				t.Errorf("%+v", c)
+func TestARolloutWhoseNewNodesDoNotWork(t *testing.T) {
+	for name, tt := range map[string]struct {
+		conditions []v1alpha1.MachineCondition
+		why        string
+	}{
+		"do not finish their start (F-47)": {[]v1alpha1.MachineCondition{
+			{Type: v1alpha1.ConditionReady, Status: corev1.ConditionFalse, Reason: "NodeStarting", Message: "the cloud-controller-manager has not initialized the Node"},
+		}, "NodeStarting: the cloud-controller-manager has not initialized the Node"},
+		"are Ready and unhealthy": {[]v1alpha1.MachineCondition{
+			{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue},
+			{Type: v1alpha1.ConditionHealthy, Status: corev1.ConditionFalse, Reason: "KernelDeadlock", Message: "docker hung"},
+		}, "KernelDeadlock: docker hung"},
+	} {
+		w := settled(shape{3, "1", "0"})
+		w.stall()
+		for _, m := range w.machines {
+			if _, ready := ReadySince(m); !ready {
+				m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
+				m.Status.Conditions = tt.conditions
+				for i := range m.Status.Conditions {
+					m.Status.Conditions[i].LastTransitionTime = &metav1.Time{Time: w.now}
+				}
 			}
 		}
-	})
+		t.Run("it creates one Machine and deletes no old one while the new Nodes "+name, func(t *testing.T) {
+			deleted := len(w.deleted)
+			for range 3 {
+				w.now = w.now.Add(time.Minute)
+				w.settle(&strings.Builder{})
+			}
+			if len(w.machines) != 4 || len(w.deleted) != deleted {
+				t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
+			}
+		})
+		t.Run("the conditions Progressing and Degraded show why once it has missed its deadline while the new Nodes "+name, func(t *testing.T) {
+			w.now = w.now.Add(defaultDeadline + time.Second)
+			p, _ := w.plan()
+			for _, kind := range []string{"Progressing", "Degraded"} {
+				if c := condition(p, kind); c.Reason != ReasonDeadline || !strings.Contains(c.Message, tt.why) {
+					t.Errorf("%+v", c)
+				}
+			}
+		})
+		t.Run("a plan computed again from its record counts the same Nodes as unavailable while they "+name, func(t *testing.T) {
+			for _, m := range w.machines {
+				if unhealthy(m) != unhealthy(slimMachine(m)) {
+					t.Errorf("the record of %s has %+v", m.Name, slimMachine(m).Status.Conditions)
+				}
+			}
+		})
+	}
 }
 
 // Two minutes after its last progress a deployment shows what it waits for. Its Progressing condition has the time of the last progress.
@@ -64,9 +83,7 @@ func TestADeploymentThatWaitsShowsWhatForWithinTwoMinutes(t *testing.T) {
 		want   string
 	}{
 		"a new Machine without a Node": {shape{3, "1", "0"}, func(w *simulation) {
-			w.broken["B"] = true
-			w.template("B")
-			w.settle(&strings.Builder{})
+			w.stall()
 			for _, m := range w.machines {
 				if _, ready := ReadySince(m); !ready {
 					m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: "False", Reason: "NoServer", Message: "no more cores; raise the quota"}}
@@ -74,15 +91,11 @@ func TestADeploymentThatWaitsShowsWhatForWithinTwoMinutes(t *testing.T) {
 			}
 		}, "NoServer: no more cores; raise the quota"},
 		"a new Machine without a status": {shape{3, "1", "0"}, func(w *simulation) {
-			w.broken["B"] = true
-			w.template("B")
-			w.settle(&strings.Builder{})
+			w.stall()
 		}, "look at the conditions of this Machine"},
 		"old Machines that are being deleted": {shape{3, "0", "1"}, condemned, "DrainingNode: evictions are refused: ns/p: a budget"},
 		"a freeze": {shape{3, "1", "0"}, func(w *simulation) {
-			w.broken["B"] = true
-			w.template("B")
-			w.settle(&strings.Builder{})
+			w.stall()
 			w.sets[0].Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Message: "too many"}}
 		}, "see the condition " + v1alpha1.ConditionFrozen},
 		"spec.paused": {shape{3, "1", "0"}, func(w *simulation) {
@@ -120,9 +133,7 @@ func TestStatusOfADeployment(t *testing.T) {
 	})
 	t.Run("Progressing is False when a stuck rollout misses its deadline, and reports completion when the rollout completes later (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
-		w.broken["B"] = true
-		w.template("B")
-		w.settle(&strings.Builder{})
+		w.stall()
 		p, _ := w.plan()
 		// The first check shows what the rollout waits for, and the second that its deadline is over.
 		for _, most := range []time.Duration{quiet, defaultDeadline + time.Second} {
@@ -161,9 +172,7 @@ func TestStatusOfADeployment(t *testing.T) {
 			t.Errorf("Degraded is %+v", c)
 		}
 		w.sets[0].Status.ErrorReason = nil
-		w.broken["B"] = true
-		w.template("B")
-		w.settle(&strings.Builder{})
+		w.stall()
 		w.now = w.now.Add(defaultDeadline + time.Second)
 		p, _ = w.plan()
 		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonDeadline {
@@ -187,46 +196,6 @@ func TestStatusOfADeployment(t *testing.T) {
 		p, _ := w.plan()
 		if p.Status.ReadyReplicas != 2 || p.Status.AvailableReplicas != 0 || p.RequeueAfter != 20*time.Second {
 			t.Errorf("%d ready, %d available, next check in %s", p.Status.ReadyReplicas, p.Status.AvailableReplicas, p.RequeueAfter)
-		}
-	})
-}
-
-func TestARolloutWhoseNewNodesAreReadyAndUnhealthy(t *testing.T) {
-	w := settled(shape{3, "1", "0"})
-	w.template("B")
-	w.broken["B"] = true
-	w.settle(&strings.Builder{})
-	for _, m := range w.machines {
-		if _, ready := ReadySince(m); !ready {
-			m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
-			m.Status.Conditions = []v1alpha1.MachineCondition{
-				{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: &metav1.Time{Time: w.now}},
-				{Type: v1alpha1.ConditionHealthy, Status: corev1.ConditionFalse, Reason: "KernelDeadlock", Message: "docker hung", LastTransitionTime: &metav1.Time{Time: w.now}},
-			}
-		}
-	}
-	t.Run("the rollout deletes no old Machine for them", func(t *testing.T) {
-		deleted := len(w.deleted)
-		for range 3 {
-			w.now = w.now.Add(time.Minute)
-			w.settle(&strings.Builder{})
-		}
-		if len(w.machines) != 4 || len(w.deleted) != deleted {
-			t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
-		}
-	})
-	t.Run("the condition Progressing shows what is wrong with them once the rollout has missed its deadline", func(t *testing.T) {
-		w.now = w.now.Add(defaultDeadline + time.Second)
-		p, _ := w.plan()
-		if c := condition(p, "Progressing"); !strings.Contains(c.Message, "KernelDeadlock: docker hung") {
-			t.Errorf("%+v", c)
-		}
-	})
-	t.Run("a plan computed again from its record still counts them as unavailable", func(t *testing.T) {
-		for _, m := range w.machines {
-			if unhealthy(m) != unhealthy(slimMachine(m)) {
-				t.Errorf("the record of %s has %+v", m.Name, slimMachine(m).Status.Conditions)
-			}
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (w *work) followDeletions() {
 // recreate removes all old Machines before it creates new ones. It waits until the objects of the old Machines are gone (MCM-19), and
 // until every old set has observed its current size.
 func (w *work) recreate() {
-	waiting := w.leaving > 0
+	waiting := w.leaving
 	for _, s := range w.old() {
 		w.resize(s, min(s.size, int32(len(s.living))), "Recreate: replicas of an old template that have no Machine get none")
 		w.remove(s, w.limited(s.size), "Recreate: old Machines are removed first", anyMachine)
@@ -46,13 +46,7 @@ func (w *work) recreate() {
 // scalePaused follows the size while the rollout is paused, without replacing Machines. A single active set takes the whole change; several
 // active sets share it in proportion to their sizes (MC-24).
 func (w *work) scalePaused() {
-	var active []*setWork
-	for _, s := range w.sets {
-		if s.size > 0 {
-			active = append(active, s)
-		}
-	}
-	switch len(active) {
+	switch active := w.active(); len(active) {
 	case 0:
 		s := w.sets[len(w.sets)-1]
 		if w.current != nil {
@@ -65,7 +59,7 @@ func (w *work) scalePaused() {
 		w.shrinkMarked(w.sizes()-w.allowed(), w.floor())
 		// The sets may grow into the surge only when the deployment's size has risen. Otherwise they grow at most to that size.
 		change := w.allowed() - w.sizes()
-		if change > 0 && !w.grew(active) {
+		if change > 0 && !w.told(func(size int32) bool { return size < w.replicas }) {
 			change = max(0, w.replicas-w.sizes())
 		}
 		if w.shrinking(nil) {
@@ -137,14 +131,4 @@ func proportion(s *setWork, allowed int32) int32 {
 	}
 	share := math.Round(float64(s.size) * float64(allowed) / float64(former))
 	return int32(min(share, float64(allowed))) - s.size
-}
-
-// grew reports whether the deployment's size is higher than the desired size that is written in an annotation of the active sets.
-func (w *work) grew(active []*setWork) bool {
-	for _, s := range active {
-		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {
-			return true
-		}
-	}
-	return false
 }

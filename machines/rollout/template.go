@@ -95,16 +95,10 @@ func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec,
 // canonical returns a JSON document with sorted keys and without null and empty fields. It returns text that is not JSON unchanged: two
 // such texts count as equal only if their bytes are equal.
 func canonical(raw []byte) []byte {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var document any
-	if err := decoder.Decode(&document); err != nil {
+	document, err := pruned(raw)
+	if err != nil {
 		return raw
 	}
-	document = prune(document, false)
 	if isEmpty(document) {
 		return nil
 	}
@@ -113,6 +107,17 @@ func canonical(raw []byte) []byte {
 		return raw
 	}
 	return out
+}
+
+// pruned decodes a JSON document without its null and empty fields. It returns nil for white space.
+func pruned(raw []byte) (document any, err error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	err = decoder.Decode(&document)
+	return prune(document, false), err
 }
 
 // prune removes the null and empty fields of objects. In a map whose keys the user chooses (tags, labels, annotations), an empty value has

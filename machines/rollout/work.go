@@ -27,9 +27,10 @@ type work struct {
 	// template and have another one; mayCreateSet sets it.
 	lost    []LostSet
 	changed []*v1alpha1.MachineSet
-	// leaving counts the Machines with a server in sets that are being deleted. removing counts those of them that a rollout removed
+	// leaving reports whether a set that is being deleted has a Machine with a server. removing counts those of them that a rollout removed
 	// earlier.
-	leaving, removing int32
+	leaving  bool
+	removing int32
 	// limit is how many Machines may be in replacement; nil means no limit. limitHit is true when the limit stopped some replacements.
 	limit    *int32
 	limitHit bool
@@ -69,7 +70,7 @@ func newWork(s Snapshot) *work {
 	listed := uidsOf(w.listed)
 	for _, state := range s.Sets {
 		if !state.Set.DeletionTimestamp.IsZero() {
-			w.leaving += serversIn(state.Machines)
+			w.leaving = w.leaving || slices.ContainsFunc(state.Machines, hasServer)
 			w.removing += newSetWork(state, nil, 0, s.Now).removing
 			continue
 		}
@@ -108,10 +109,7 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 // sortLiving sorts the living Machines into the order in which the set will delete them. The set uses the same function on the same facts,
 // so the planner predicts which Machines a smaller size removes.
 func (s *setWork) sortLiving() {
-	s.order = make([]MachineFacts, 0, len(s.living))
-	for _, r := range rank(s.living, s.set.Spec.DeletePolicy, s.removals) {
-		s.order = append(s.order, s.living[r.index])
-	}
+	s.order = inDeletionOrder(s.living, s.set.Spec.DeletePolicy, s.removals)
 	s.availableFrom = make([]int32, len(s.order)+1)
 	for i := len(s.order) - 1; i >= 0; i-- {
 		s.availableFrom[i] = s.availableFrom[i+1]
@@ -179,48 +177,42 @@ func (w *work) rolling() bool {
 	return w.removed() > 0
 }
 
-// removed counts the Machines that a rollout removed and that still have a server, or may get one.
-func (w *work) removed() int32 {
-	total := w.removing
+// sum adds up a number of all sets.
+func (w *work) sum(number func(*setWork) int32) (total int32) {
 	for _, s := range w.sets {
-		total += s.removing
+		total += number(s)
 	}
 	return total
+}
+
+// removed counts the Machines that a rollout removed and that still have a server, or may get one.
+func (w *work) removed() int32 {
+	return w.removing + w.sum(func(s *setWork) int32 { return s.removing })
 }
 
 // occupied counts the Machines of all sets towards replicas plus surge.
-func (w *work) occupied() int32 {
-	total := w.removing
-	for _, s := range w.sets {
-		total += s.occupied()
-	}
-	return total
-}
+func (w *work) occupied() int32 { return w.removing + w.sum((*setWork).occupied) }
 
-func (w *work) sizes() int32 {
-	var total int32
-	for _, s := range w.sets {
-		total += s.size
-	}
-	return total
-}
+func (w *work) sizes() int32 { return w.sum(func(s *setWork) int32 { return s.size }) }
 
-func (w *work) available() int32 {
-	var total int32
-	for _, s := range w.sets {
-		total += s.available()
-	}
-	return total
-}
+func (w *work) available() int32 { return w.sum((*setWork).available) }
 
-func serversIn(machines []*v1alpha1.Machine) int32 {
-	var n int32
-	for _, m := range machines {
-		if (MachineFacts{Machine: m}).HasServer() {
-			n++
+// active returns the sets whose size is not 0, the oldest first.
+func (w *work) active() (active []*setWork) {
+	for _, s := range w.sets {
+		if s.size > 0 {
+			active = append(active, s)
 		}
 	}
-	return n
+	return active
+}
+
+// told reports whether the desired size of the deployment that is written in an annotation of an active set matches.
+func (w *work) told(matches func(size int32) bool) bool {
+	return slices.ContainsFunc(w.active(), func(s *setWork) bool {
+		size, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas)
+		return ok && matches(size)
+	})
 }
 
 // limits holds surge and unavailable of a rolling update, in Machines.
@@ -288,8 +280,8 @@ func number(set *v1alpha1.MachineSet, key string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// soonest returns the shorter of two waits. A wait of 0 or less counts as none.
-func soonest(a, b time.Duration) time.Duration {
+// Soonest returns the shorter of two waits. A wait of 0 or less means that there is none. Soonest returns 0 when neither wait exists.
+func Soonest(a, b time.Duration) time.Duration {
 	switch {
 	case a <= 0:
 		return max(b, 0)

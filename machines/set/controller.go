@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -63,47 +62,45 @@ type Options struct {
 	FreezePeriod time.Duration
 	// Frozen is the metric of frozen objects. nil means that there is none.
 	Frozen *prometheus.GaugeVec
-	// Concurrent is how many sets are reconciled at the same time. Default: 10.
-	Concurrent int
 }
 
 // Reconciler keeps MachineSets at their size.
 type Reconciler struct {
-	client   client.Client
+	client client.Client
+	writer ownership.Writer
+	// refs writes the Machines' owner references to their set.
+	refs     ownership.RefManager[*v1alpha1.Machine]
 	events   events.EventRecorder
 	clock    clock.PassiveClock
-	lease    leaseCheck
-	machines *machines
 	expected *expectations
-	specs    *specs
+	// named remembers the entries of spec.removals of each set without a deployment, to restore those that a client's write loses.
+	named    ownership.Removals
 	statuses *statuses
 	freezes  ownership.Freezes
 	options  Options
 	// conflicts holds the back-off of sets that the informer cache shows in an older version than the API server has.
-	conflicts workqueue.TypedRateLimiter[ctrl.Request]
+	conflicts ownership.Conflicts
 }
 
 // New returns the controller.
 func New(o Options) *Reconciler {
-	if o.Concurrent <= 0 {
-		o.Concurrent = 10
-	}
 	return assemble(o, o.Control.GetClient(), o.Control.GetAPIReader(), o.Control.GetEventRecorder(FieldManager))
 }
 
 func assemble(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
 	o.SafetyUp, o.SafetyDown, o.FreezePeriod = cmp.Or(o.SafetyUp, 2), cmp.Or(o.SafetyDown, 1), cmp.Or(o.FreezePeriod, time.Minute)
 	writer := ownership.Writer{Client: c, FieldManager: FieldManager}
-	expected := newExpectations(live, o.Clock)
-	lease := leaseCheck{o.Lease, o.Clock}
-	ms := &machines{client: c, clock: o.Clock, events: recorder, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}
-	ms.keepRefs(writer, live)
-	return &Reconciler{
-		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected, conflicts: ownership.Conflicts(),
-		specs:    &specs{writer: writer, clock: o.Clock, events: recorder, machines: ms},
-		statuses: &statuses{writer: writer, clock: o.Clock},
-		freezes:  ownership.Freezes{Writer: writer, Events: recorder, Metric: o.Frozen},
+	r := &Reconciler{
+		client: c, writer: writer, events: recorder, clock: o.Clock, options: o, conflicts: ownership.NewConflicts(),
+		expected: newExpectations(live, o.Clock),
+		statuses: &statuses{ownership.Statuses{Writer: writer, Clock: o.Clock}},
+		freezes:  ownership.Freezes{Kind: v1alpha1.MachineSetKind.Kind, Writer: writer, Events: recorder, Metric: o.Frozen},
 	}
+	r.refs = ownership.RefManager[*v1alpha1.Machine]{
+		Writer: writer, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: r.controlledBy,
+		MadeFor: v1alpha1.IsMachineNameOf, Released: r.expected.gone,
+	}
+	return r
 }
 
 // SetupWithManager registers the controller with the manager.
@@ -122,18 +119,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machineset").
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
+		WatchesRawSource(r.sets(cache)).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.Concurrent,
-			RateLimiter:             ownership.Retries(),
-		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 10, RateLimiter: ownership.Retries()}).
 		Complete(r)
 }
 
-// setEvents enqueues a set when the set changes. For a set without a deployment it also records the entries of spec.removals, and reports a
-// new writer of its size.
-func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
+// sets watches MachineSets: it enqueues a set when it changes. For a set without a deployment it also records the entries of spec.removals, and
+// reports a new writer of its size.
+func (r *Reconciler) sets(c cache.Cache) source.Source {
 	named := func(s *v1alpha1.MachineSet) []v1alpha1.Removal {
 		if metav1.GetControllerOfNoCopy(s) != nil {
 			return nil
@@ -146,16 +140,14 @@ func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet,
 		}
 		return s.Spec.Replicas
 	}
-	return ownership.Remembering(&r.specs.named, named,
-		ownership.ReportingWriters(r.events, replicas, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{}))
+	return source.Kind(c, &v1alpha1.MachineSet{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{},
+		ownership.Remembering(&r.named, named), ownership.ReportingWriters(r.events, replicas))
 }
 
 // machineEvents enqueues the set of a Machine when the Machine is created, changed or deleted.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, ctrl.Request] {
-	selector := func(s *v1alpha1.MachineSet) *metav1.LabelSelector { return &s.Spec.Selector }
 	return ownership.Events[*v1alpha1.Machine]{
-		Kind: v1alpha1.MachineSetKind.Kind, Gather: gather, Gone: r.expected.gone,
-		Candidates: ownership.Candidates(r.client, &v1alpha1.MachineSetList{}, selector),
+		Kind: v1alpha1.MachineSetKind.Kind, Gather: gather, Gone: r.expected.gone, Reader: r.client, Owners: &v1alpha1.MachineSetList{}, MadeFor: v1alpha1.IsMachineNameOf,
 	}.Handler()
 }
 
@@ -164,42 +156,37 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.expected.sets.Forget(req.NamespacedName)
-		r.statuses.throttles.Forget(req.NamespacedName)
-		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
+		r.statuses.Forget(req.NamespacedName)
+		r.freezes.Forget(req.NamespacedName)
 		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
-		r.freezes.Forget(v1alpha1.MachineSetKind.Kind, req.NamespacedName)
+		r.freezes.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if r.lease.old() {
+	if r.leaseOld() {
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
-	if _, current := r.specs.named.Of(set); !current {
+	if _, current := r.named.Of(set); !current {
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	result, err := r.reconcile(ctx, set)
-	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
-		ctrl.LoggerFrom(ctx).V(1).Info("The set has changed since it was read, reconciling it again")
-		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
-	}
-	r.conflicts.Forget(req)
-	return result, err
+	return r.conflicts.Result(ctx, req, result, err)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
 	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
-		return ctrl.Result{}, r.specs.replaceNegativeSize(ctx, set)
+		return ctrl.Result{}, r.replaceNegativeSize(ctx, set)
 	}
 	selector, invalid := check(set)
 	if invalid != nil {
 		return ctrl.Result{}, r.refuse(ctx, set, invalid)
 	}
-	if err := ownership.EnsureFinalizer(ctx, r.specs.writer, set); err != nil {
+	if err := ownership.EnsureFinalizer(ctx, r.writer, set); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
-	machines, err := r.machines.claim(ctx, set, selector)
+	machines, err := r.refs.Claim(ctx, set, selector)
 	if err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
@@ -208,7 +195,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	wait := seen.verifyIn
-	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
+	if err := r.writeOwned(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, r.stopped(ctx, set, err)
 	}
 	unlimited := r.limitCreates(ctx, seen, &next, &wait)
@@ -244,9 +231,9 @@ func (r *Reconciler) report(ctx context.Context, seen observed, next decision, s
 	} else {
 		seen.keepError(&status)
 	}
-	status.Conditions = conditions(set, status, next, metav1.NewTime(r.clock.Now()))
+	status.Conditions = conditions(set, status, next, r.clock.Now())
 	later, err := r.statuses.writeWhenDue(ctx, set, status)
-	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
+	return ctrl.Result{RequeueAfter: rollout.Soonest(rollout.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
 // plan decides what to do with a set. Before it returns a decision that creates Machines or chooses Machines for deletion, it
@@ -258,7 +245,7 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 		return observed{}, decision{}, err
 	}
 	look := func() observed {
-		return observe(set, machines, r.specs.removals(set), r.expected.unconfirmed(set), r.clock.Now())
+		return observe(set, machines, r.removals(set), r.expected.unconfirmed(set), r.clock.Now())
 	}
 	s := look()
 	d := decide(s)
@@ -289,11 +276,11 @@ func (r *Reconciler) limitCreates(ctx context.Context, seen observed, d *decisio
 		if c := meta.FindStatusCondition(seen.set.Status.Conditions, v1alpha1.ConditionFrozen); c == nil || c.Status != metav1.ConditionTrue || r.clock.Since(c.LastTransitionTime.Time) < again {
 			again = min(again, firstLook)
 		}
-		*wait = ownership.Soonest(*wait, again)
+		*wait = rollout.Soonest(*wait, again)
 	}
 	if stale, _ := r.options.Reach.Stale(); d.create > 0 && stale != "" {
 		// The informer cache may be out of date: Machines that it does not show may exist.
-		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
+		d.create, *wait = 0, rollout.Soonest(*wait, retryReach)
 		d.held = stale + "; no Machine is created before it answers"
 	}
 	return nil
@@ -321,7 +308,7 @@ func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, inval
 // stays until the next attempt (decision 0030), because the autoscaler acts upon it. The observed generation stays, too: nothing was done
 // for the new spec, and the size of a set that was never observed is 1.
 func (r *Reconciler) stopped(ctx context.Context, set *v1alpha1.MachineSet, err error) error {
-	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
+	if ownership.IsConflict(err) {
 		return err
 	}
 	since := r.expected.stopped(set)
@@ -335,11 +322,11 @@ func (r *Reconciler) stopped(ctx context.Context, set *v1alpha1.MachineSet, err 
 
 // act deletes Machines before it creates new ones.
 func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decision) error {
-	deleted := r.machines.delete(ctx, set, d.remove)
+	deleted := r.delete(ctx, set, d.remove)
 	if d.create == 0 {
 		return deleted
 	}
-	return errors.Join(deleted, r.machines.create(ctx, set, d.create))
+	return errors.Join(deleted, r.create(ctx, set, d.create))
 }
 
 // check validates what the CRD cannot validate: that the selector matches the labels of the template.

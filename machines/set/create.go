@@ -26,10 +26,10 @@ const maxParallel = 64
 // create creates the given number of Machines: first in batches of 1, 2, 4, … parallel calls, then the rest as one stream of
 // maxParallel parallel calls. It stops after the first batch with an error, or in the stream after the first error, because the
 // cause of one failure usually affects all calls (MCM-24).
-func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
+func (r *Reconciler) create(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
 	var place *runtime.RawExtension
-	if ms.placeRecord != nil {
-		place = ms.placeRecord(ctx, set.Namespace, &set.Spec.Template)
+	if r.options.PlaceRecord != nil {
+		place = r.options.PlaceRecord(ctx, set.Namespace, &set.Spec.Template)
 	}
 	var made int
 	for batch := 1; made < count; batch *= 2 {
@@ -42,7 +42,7 @@ func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count 
 			if failed.Load() && n > maxParallel {
 				return nil
 			}
-			err := ms.createOne(ctx, set, place)
+			err := r.createOne(ctx, set, place)
 			failed.CompareAndSwap(false, err != nil)
 			return err
 		})
@@ -59,27 +59,27 @@ func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count 
 
 // createOne creates one Machine. It records the Machine's name before the call. When the outcome of the call is unknown, the Machine counts
 // as existing until a live read shows that it does not. place is the first status.providerStatus of the Machine; it may be nil.
-func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
-	if ms.lease.old() {
+func (r *Reconciler) createOne(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
+	if r.leaseOld() {
 		return errLeaseOld
 	}
-	m := newMachine(set, ms.suffix())
+	m := newMachine(set, r.options.Suffix())
 	m.Status.ProviderStatus = place
-	ms.expected.create(set, m.Name, ms.clock.Now())
+	r.expected.expect(set, m.Name, "")
 	written := m.DeepCopy()
-	err := ms.client.Create(ctx, m, client.FieldOwner(FieldManager))
+	err := r.client.Create(ctx, m, client.FieldOwner(FieldManager))
 	if err == nil {
-		return ms.compare(set, written, m)
+		return r.compare(set, written, m)
 	}
 	if refused(err) {
-		ms.expected.notCreated(set, m.Name)
+		r.expected.settled(set, m.Name)
 	}
 	return err
 }
 
 // compare reports by an Event what differs between a Machine that was written and what the API server has stored. It returns an error
 // when the stored Machine does not belong to the set.
-func (ms *machines) compare(set *v1alpha1.MachineSet, written, stored *v1alpha1.Machine) error {
+func (r *Reconciler) compare(set *v1alpha1.MachineSet, written, stored *v1alpha1.Machine) error {
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (ms *machines) compare(set *v1alpha1.MachineSet, written, stored *v1alpha1.
 		return nil
 	}
 	err = ownership.StoredDifferently(v1alpha1.MachineKind.Kind, differences)
-	ms.events.Eventf(set, nil, "Warning", ownership.ReasonStoredDifferently, "Create", "%s", err)
+	r.events.Eventf(set, nil, "Warning", ownership.ReasonStoredDifferently, "Create", "%s", err)
 	if len(notOwned) == 0 {
 		return nil
 	}
@@ -151,7 +151,7 @@ func finalizers(t *v1alpha1.MachineTemplateSpec) []string {
 }
 
 // delete deletes each Machine, with its UID as a precondition. It tries all of them even when one fails.
-func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) error {
+func (r *Reconciler) delete(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) error {
 	if len(machines) == 0 {
 		return nil
 	}
@@ -162,12 +162,12 @@ func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machin
 	ctrl.LoggerFrom(ctx).Info("Deleting Machines", "machines", names)
 	return inParallel(len(machines), func(i int) error {
 		m := machines[i]
-		ms.expected.delete(set, m, ms.clock.Now())
-		err := ms.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+		r.expected.expect(set, m.Name, m.UID)
+		err := r.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil
 		}
-		ms.expected.notDeleted(set, m.UID)
+		r.expected.settled(set, m.Name)
 		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
 	})
 }

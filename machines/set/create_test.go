@@ -20,7 +20,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 	quota := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("no"))
 	t.Run("a set creates each Machine with one API call (MC-32)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		if err := r.machines.create(t.Context(), testSet(100), 100); err != nil || *calls != 100 {
+		if err := r.create(t.Context(), testSet(100), 100); err != nil || *calls != 100 {
 			t.Errorf("%d calls, error %v", *calls, err)
 		}
 	})
@@ -31,7 +31,7 @@ func TestHowASetCreatesMachines(t *testing.T) {
 			}
 			return nil
 		})
-		if err := r.machines.create(t.Context(), testSet(100), 100); err == nil || *calls != 7 {
+		if err := r.create(t.Context(), testSet(100), 100); err == nil || *calls != 7 {
 			t.Errorf("%d calls, want 7 in batches of 1, 2 and 4; error %v", *calls, err)
 		}
 		if n := r.expected.unconfirmed(testSet(100)).created; n != 3 {
@@ -42,13 +42,13 @@ func TestHowASetCreatesMachines(t *testing.T) {
 		ending := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("the namespace is being terminated"))
 		ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 		r, calls := withClient(t, func(int) error { return ending })
-		if err := r.machines.create(t.Context(), testSet(100), 100); err == nil || *calls != 1 {
+		if err := r.create(t.Context(), testSet(100), 100); err == nil || *calls != 1 {
 			t.Errorf("%d calls, error %v; want 1 call and the refusal", *calls, err)
 		}
 	})
 	t.Run("a Machine whose create call has an unknown outcome counts as created until a lookup does not find it (MC-34)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
-		if err := r.machines.create(t.Context(), testSet(1), 1); err == nil {
+		if err := r.create(t.Context(), testSet(1), 1); err == nil {
 			t.Error("create() returned no error")
 		}
 		if n := r.expected.unconfirmed(testSet(1)).created; n != 1 {
@@ -88,7 +88,7 @@ func TestNewMachinesRecordTheProjectOfTheirServers(t *testing.T) {
 		}
 		r = with(r, func(o *Options) { o.PlaceRecord = place })
 		set := testSet(3)
-		if err := r.machines.create(t.Context(), set, 3); err != nil || *calls != 3 || asked != 1 {
+		if err := r.create(t.Context(), set, 3); err != nil || *calls != 3 || asked != 1 {
 			t.Fatalf("%d calls, PlaceRecord called %d times, error %v", *calls, asked, err)
 		}
 		var made v1alpha1.MachineList

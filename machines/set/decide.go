@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -76,7 +75,7 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 		f.Listed = listed[m.UID] || s.deleted[m.UID]
 		s.machines = append(s.machines, f)
 		if f.Living() && f.NodeReady && !f.Available {
-			s.availableIn = ownership.Soonest(s.availableIn, rollout.AvailableAfter(m, set.Spec.MinReadySeconds, now))
+			s.availableIn = rollout.Soonest(s.availableIn, rollout.AvailableAfter(m, set.Spec.MinReadySeconds, now))
 		}
 	}
 	return s

@@ -2,7 +2,6 @@ package set
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // overdue is how long the cache may take to show a create or delete of this process. After that time the Machine is looked up live.
@@ -31,8 +31,8 @@ type expectations struct {
 }
 
 type expected struct {
-	created map[string]time.Time
-	deleted map[types.UID]deletion
+	// open holds the writes that the cache does not show yet, by the names of the Machines.
+	open map[string]write
 	// readLive is true when this process has read the set and its Machines from the API server once. It must do so because an earlier
 	// leader may have created or deleted Machines that the cache does not show yet.
 	readLive bool
@@ -41,10 +41,11 @@ type expected struct {
 	stoppedSince time.Time
 }
 
-// deletion records when a Machine was deleted.
-type deletion struct {
-	name string
-	at   time.Time
+// write is a create or delete of a Machine.
+type write struct {
+	// deleted is the UID of the deleted Machine; empty for a create.
+	deleted types.UID
+	at      time.Time
 }
 
 func newExpectations(live client.Reader, now clock.PassiveClock) *expectations {
@@ -52,48 +53,38 @@ func newExpectations(live client.Reader, now clock.PassiveClock) *expectations {
 }
 
 // unconfirmed returns the creates and deletes that the cache does not show yet.
-func (x *expectations) unconfirmed(set *v1alpha1.MachineSet) (u unconfirmed) {
+func (x *expectations) unconfirmed(set *v1alpha1.MachineSet) unconfirmed {
+	u := unconfirmed{deleted: map[types.UID]bool{}}
 	x.sets.Do(set, func(e *expected) {
-		u = unconfirmed{created: len(e.created), deleted: make(map[types.UID]bool, len(e.deleted))}
-		for uid := range e.deleted {
-			u.deleted[uid] = true
+		for _, w := range e.open {
+			if w.deleted == "" {
+				u.created++
+			} else {
+				u.deleted[w.deleted] = true
+			}
 		}
 	})
 	return u
 }
 
-func (x *expectations) create(set *v1alpha1.MachineSet, name string, now time.Time) {
+// expect records a write: the deletion of the Machine with the UID deleted, or a create if deleted is empty.
+func (x *expectations) expect(set *v1alpha1.MachineSet, name string, deleted types.UID) {
 	x.sets.Do(set, func(e *expected) {
-		if e.created == nil {
-			e.created = map[string]time.Time{}
+		if e.open == nil {
+			e.open = map[string]write{}
 		}
-		e.created[name] = now
+		e.open[name] = write{deleted, x.clock.Now()}
 	})
 }
 
-func (x *expectations) notCreated(set *v1alpha1.MachineSet, name string) {
-	x.sets.Do(set, func(e *expected) { delete(e.created, name) })
+// settled removes the write of a Machine: the cache shows it, or it has not happened.
+func (x *expectations) settled(set *v1alpha1.MachineSet, name string) {
+	x.sets.Do(set, func(e *expected) { delete(e.open, name) })
 }
 
-func (x *expectations) delete(set *v1alpha1.MachineSet, m *v1alpha1.Machine, now time.Time) {
-	x.sets.Do(set, func(e *expected) {
-		if e.deleted == nil {
-			e.deleted = map[types.UID]deletion{}
-		}
-		e.deleted[m.UID] = deletion{name: m.Name, at: now}
-	})
-}
-
-func (x *expectations) notDeleted(set *v1alpha1.MachineSet, uid types.UID) {
-	x.sets.Do(set, func(e *expected) { delete(e.deleted, uid) })
-}
-
-// gone removes the expectations for a Machine that the cache shows as deleted, or that the set released.
+// gone removes the write of a Machine that the cache shows as deleted, or that the set released.
 func (x *expectations) gone(set types.NamespacedName, m *v1alpha1.Machine) {
-	x.sets.Named(set, func(e *expected) {
-		delete(e.created, m.Name)
-		delete(e.deleted, m.UID)
-	})
+	x.sets.Named(set, func(e *expected) { delete(e.open, m.Name) })
 }
 
 // stopped records that a reconcile failed before it compared the set with its Machines. It returns since when all reconciles fail.
@@ -112,73 +103,50 @@ func (x *expectations) notStopped(set *v1alpha1.MachineSet) {
 	x.sets.Do(set, func(e *expected) { e.stoppedSince = time.Time{} })
 }
 
-// late holds the creates and deletes that the cache should have shown by now but does not.
-type late struct {
-	created []string
-	deleted map[types.UID]string
-}
-
 // prune removes the creates and deletes that the cache shows by now. It returns those that are overdue, and the time until the next one is
 // overdue.
-func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
-	x.sets.Do(set, func(e *expected) { l, wait = e.prune(machines, now) })
-	return l, wait
-}
-
-// prune is [expectations.prune] for one set.
-func (e *expected) prune(machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
-	alive := make(map[types.UID]bool, len(machines))
+func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (late map[string]write, wait time.Duration) {
+	shown := make(map[string]*v1alpha1.Machine, len(machines))
 	for _, m := range machines {
-		delete(e.created, m.Name)
-		alive[m.UID] = m.DeletionTimestamp.IsZero()
+		shown[m.Name] = m
 	}
-	l.deleted = map[types.UID]string{}
-	for uid, d := range e.deleted {
-		switch left := overdue - now.Sub(d.at); {
-		case !alive[uid]:
-			delete(e.deleted, uid)
-		case left > 0:
-			wait = ownership.Soonest(wait, left)
-		default:
-			l.deleted[uid] = d.name
+	late, now := map[string]write{}, x.clock.Now()
+	x.sets.Do(set, func(e *expected) {
+		for name, w := range e.open {
+			m := shown[name]
+			alive := m != nil && m.UID == w.deleted && m.DeletionTimestamp.IsZero()
+			switch left := overdue - now.Sub(w.at); {
+			case w.deleted == "" && m != nil, w.deleted != "" && !alive:
+				delete(e.open, name)
+			case left > 0:
+				wait = rollout.Soonest(wait, left)
+			default:
+				late[name] = w
+			}
 		}
-	}
-	for name, at := range e.created {
-		if left := overdue - now.Sub(at); left > 0 {
-			wait = ownership.Soonest(wait, left)
-		} else {
-			l.created = append(l.created, name)
-		}
-	}
-	return l, wait
+	})
+	return late, wait
 }
 
 // verify compares the creates and deletes of this process with what the cache shows, and looks up overdue ones live.
 func (x *expectations) verify(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (time.Duration, error) {
-	l, wait := x.prune(set, machines, x.clock.Now())
-	for _, name := range l.created {
+	late, wait := x.prune(set, machines)
+	for name, w := range late {
 		m, err := x.lookUp(ctx, set, name)
 		if err != nil {
 			return 0, err
 		}
-		if m == nil || !metav1.IsControlledBy(m, set) || !m.DeletionTimestamp.IsZero() {
-			x.notCreated(set, name)
+		alive := m != nil && m.DeletionTimestamp.IsZero()
+		happened := alive && metav1.IsControlledBy(m, set)
+		if w.deleted != "" {
+			happened = !alive || m.UID != w.deleted
+		}
+		if !happened {
+			x.settled(set, name)
 			continue
 		}
-		x.create(set, name, x.clock.Now())
-		wait = ownership.Soonest(wait, overdue)
-	}
-	for uid, name := range l.deleted {
-		m, err := x.lookUp(ctx, set, name)
-		if err != nil {
-			return 0, err
-		}
-		if m != nil && m.UID == uid && m.DeletionTimestamp.IsZero() {
-			x.notDeleted(set, uid)
-			continue
-		}
-		x.delete(set, &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}, x.clock.Now())
-		wait = ownership.Soonest(wait, overdue)
+		x.expect(set, name, w.deleted)
+		wait = rollout.Soonest(wait, overdue)
 	}
 	return wait, nil
 }
@@ -196,17 +164,14 @@ func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, nam
 	return m, nil
 }
 
-// errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
-var errCacheOld = errors.New("the cache shows an older MachineSet")
-
 // readSetLive reads the set from the API server before this process creates Machines of the set or chooses some for deletion, because the
-// cache may not show yet that the set's size has changed or that the set was deleted. It returns errCacheOld when the cache shows another
+// cache may not show yet that the set's size has changed or that the set was deleted. It returns [ownership.ErrCacheOld] when the cache shows another
 // spec than the API server, or when the set is being deleted or gone.
 //
 // Before the first such decision it also reads the set's Machines, because the cache may not show yet what an earlier leader created or
 // deleted. It records the differences as expectations, and reports whether there are any.
 func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
-	if err := x.readSpecLive(ctx, set); err != nil {
+	if err := ownership.CheckCurrent(ctx, x.live, v1alpha1.MachineSetKind, set); err != nil {
 		return false, err
 	}
 	known := false
@@ -214,19 +179,6 @@ func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet
 		return false, nil
 	}
 	return x.readMachinesLive(ctx, set, machines)
-}
-
-// readSpecLive returns errCacheOld when the API server has another spec of the set than the cache, or the set is being deleted or gone.
-func (x *expectations) readSpecLive(ctx context.Context, set *v1alpha1.MachineSet) error {
-	var now v1alpha1.MachineSet
-	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the MachineSet: %w", err)
-	}
-	// A deletion is noticed, too: when it begins, the API server raises the generation.
-	if now.UID != set.UID || now.Generation != set.Generation {
-		return errCacheOld
-	}
-	return nil
 }
 
 // readMachinesLive reads the set's Machines from the API server. It records the differences from the cache as expectations, and reports
@@ -248,13 +200,13 @@ func (x *expectations) readMachinesLive(ctx context.Context, set *v1alpha1.Machi
 		}
 		alive[m.UID] = true
 		if !known[m.Name] {
-			x.create(set, m.Name, x.clock.Now())
+			x.expect(set, m.Name, "")
 			news = true
 		}
 	}
 	for _, m := range machines {
 		if m.DeletionTimestamp.IsZero() && !alive[m.UID] {
-			x.delete(set, m, x.clock.Now())
+			x.expect(set, m.Name, m.UID)
 			news = true
 		}
 	}

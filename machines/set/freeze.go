@@ -18,14 +18,14 @@ import (
 const pageSize = 500
 
 // freeze lowers the number of Machines that a decision creates, as far as the set is frozen. An annotation of the set lifts the freeze once. For
-// a set that is not shown as frozen yet, the Machines are counted in the API server first: freeze returns errCacheOld when there are fewer than
+// a set that is not shown as frozen yet, the Machines are counted in the API server first: freeze returns [ownership.ErrCacheOld] when there are fewer than
 // the cache shows. A set that is shown as frozen is set free by SafetyDown Machines fewer than those that freeze it.
 func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) error {
 	if d.create == 0 || r.options.SafetyUp < 0 {
 		return nil
 	}
 	set := seen.set
-	group, err := r.machines.group(ctx, set)
+	group, err := r.group(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *Reconciler) freeze(ctx context.Context, seen observed, d *decision) err
 		if late, err := r.expected.hasMore(ctx, set.Namespace, group); err != nil {
 			return err
 		} else if late {
-			return errCacheOld
+			return ownership.ErrCacheOld
 		}
 	}
 	*d = limited
@@ -73,18 +73,18 @@ type member struct {
 
 // group returns all sets of the deployment of a set; the set alone when it has none. The objects belong to the informer cache and must not be
 // changed.
-func (ms *machines) group(ctx context.Context, set *v1alpha1.MachineSet) (group []member, err error) {
+func (r *Reconciler) group(ctx context.Context, set *v1alpha1.MachineSet) (group []member, err error) {
 	sets := []*v1alpha1.MachineSet{set}
 	if ref := metav1.GetControllerOfNoCopy(set); ref != nil {
 		var list v1alpha1.MachineSetList
 		of := client.MatchingFields{controllerIndex: string(ref.UID)}
-		if err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.client.List(ctx, &list, client.InNamespace(set.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing MachineSets: %w", err)
 		}
 		sets = ownership.Pointers(list.Items)
 	}
 	for _, s := range sets {
-		owned, err := ms.owned(ctx, s)
+		owned, err := r.owned(ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +95,7 @@ func (ms *machines) group(ctx context.Context, set *v1alpha1.MachineSet) (group 
 
 // crowd counts the Machines of a group and of one of its sets.
 func (r *Reconciler) crowd(ctx context.Context, seen observed, group []member) (c crowd, err error) {
-	own := make([]*v1alpha1.Machine, len(seen.machines))
-	for i, f := range seen.machines {
-		own[i] = f.Machine
-	}
-	lost, err := r.machines.lost(ctx, seen.set, own)
+	lost, err := r.lost(ctx, seen.set, seen.machines)
 	if err != nil {
 		return crowd{}, err
 	}

@@ -3,8 +3,6 @@ package set
 import (
 	"errors"
 	"time"
-
-	"k8s.io/utils/clock"
 )
 
 // Lease reports whether this process may still be the only active controller.
@@ -19,10 +17,6 @@ const retryLease = time.Second
 // errLeaseOld ends a reconcile when the lease has not been renewed in time.
 var errLeaseOld = errors.New("the lease was not renewed in time")
 
-// leaseCheck is a lease with its clock. A nil lease is always fresh.
-type leaseCheck struct {
-	lease Lease
-	clock clock.PassiveClock
+func (r *Reconciler) leaseOld() bool {
+	return r.options.Lease != nil && !r.options.Lease.Fresh(r.clock.Now())
 }
-
-func (l leaseCheck) old() bool { return l.lease != nil && !l.lease.Fresh(l.clock.Now()) }

@@ -57,7 +57,7 @@ func TestASetCreatesNoMachineWhenTheLeaderHasNotRenewedItsLeaseInTime(t *testing
 	t.Run("a set stops creating Machines when the lease becomes too old after the set's first create call", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(1) })
-		if err := r.machines.create(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
+		if err := r.create(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
 			t.Errorf("%d calls, %v; want one, and errLeaseOld", *calls, err)
 		}
 		if n := r.expected.unconfirmed(testSet(100)).created; n != 1 {
@@ -66,7 +66,7 @@ func TestASetCreatesNoMachineWhenTheLeaderHasNotRenewedItsLeaseInTime(t *testing
 	})
 	t.Run("a set creates Machines when no lease is configured", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		if err := r.machines.create(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
+		if err := r.create(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
 			t.Errorf("%d calls, %v", *calls, err)
 		}
 	})

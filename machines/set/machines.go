@@ -5,14 +5,11 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 const (
@@ -24,58 +21,31 @@ const (
 
 func baseOf(o client.Object) []string { return []string{v1alpha1.BaseOf(o.GetName())} }
 
-// machines finds, creates and deletes the Machines of sets.
-type machines struct {
-	client   client.Client
-	clock    clock.PassiveClock
-	events   events.EventRecorder
-	lease    leaseCheck
-	expected *expectations
-	// suffix and placeRecord are the functions Suffix and PlaceRecord of [Options].
-	suffix      func() string
-	placeRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
-	refs        ownership.RefManager[*v1alpha1.Machine]
-}
-
-// keepRefs sets the field refs, through which drover writes the Machines' owner references to their set.
-func (ms *machines) keepRefs(w ownership.Writer, live client.Reader) {
-	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
-		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,
-		MadeFor: v1alpha1.IsMachineNameOf, Released: ms.expected.gone,
-	}
-}
-
 // owned returns the Machines that the set controls. They belong to the informer cache and must not be changed.
-func (ms *machines) owned(ctx context.Context, set *v1alpha1.MachineSet) ([]*v1alpha1.Machine, error) {
-	return ms.controlledBy(ctx, set.Namespace, string(set.UID))
+func (r *Reconciler) owned(ctx context.Context, set *v1alpha1.MachineSet) ([]*v1alpha1.Machine, error) {
+	return r.controlledBy(ctx, set.Namespace, string(set.UID))
 }
 
-func (ms *machines) controlledBy(ctx context.Context, namespace, controller string) ([]*v1alpha1.Machine, error) {
+func (r *Reconciler) controlledBy(ctx context.Context, namespace, controller string) ([]*v1alpha1.Machine, error) {
 	var list v1alpha1.MachineList
-	err := ms.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{controllerIndex: controller}, client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{controllerIndex: controller}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	return ownership.Pointers(list.Items), nil
 }
 
-// claim returns the Machines that belong to the set. It releases Machines of the set whose labels no longer match, and adopts matching
-// Machines without a controller that were made for the set (MC-30, MC-33).
-func (ms *machines) claim(ctx context.Context, set *v1alpha1.MachineSet, selector labels.Selector) ([]*v1alpha1.Machine, error) {
-	return ms.refs.Claim(ctx, set, selector)
-}
-
 // lost counts the Machines that were made for the set and are not among own, the Machines that belong to it: their labels no longer match,
 // or they have lost their owner. Machines that are being deleted do not count.
-func (ms *machines) lost(ctx context.Context, set *v1alpha1.MachineSet, own []*v1alpha1.Machine) (count int, err error) {
+func (r *Reconciler) lost(ctx context.Context, set *v1alpha1.MachineSet, own []rollout.MachineFacts) (count int, err error) {
 	var list v1alpha1.MachineList
 	made := client.MatchingFields{madeIndex: v1alpha1.MachineBase(set.Name)}
-	if err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), made, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &list, client.InNamespace(set.Namespace), made, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("listing Machines that were made for the set: %w", err)
 	}
 	owned := make(map[string]bool, len(own))
-	for _, m := range own {
-		owned[m.Name] = true
+	for _, f := range own {
+		owned[f.Machine.Name] = true
 	}
 	for i := range list.Items {
 		if m := &list.Items[i]; m.DeletionTimestamp.IsZero() && !owned[m.Name] && !ofAnother(set, m) {

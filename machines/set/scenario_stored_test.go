@@ -44,7 +44,7 @@ func TestMachinesThatTheAPIServerStoresOtherwiseThanDroverWritesThem(t *testing.
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, calls := admitting(t, tt.change)
-			err := r.machines.create(t.Context(), testSet(5), 5)
+			err := r.create(t.Context(), testSet(5), 5)
 			if *calls != tt.calls || (err != nil) != tt.err || err != nil && !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("%d calls, want %d; error %v", *calls, tt.calls, err)
 			}
@@ -58,10 +58,10 @@ func TestMachinesThatTheAPIServerStoresOtherwiseThanDroverWritesThem(t *testing.
 func TestMachinesThatASetHasLostCountTowardsItsFreeze(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	set := testSet(2)
-	if err := r.machines.create(t.Context(), set, 4); err != nil {
+	if err := r.create(t.Context(), set, 4); err != nil {
 		t.Fatal(err)
 	}
-	own, err := r.machines.owned(t.Context(), set)
+	own, err := r.owned(t.Context(), set)
 	if err != nil || len(own) != 4 {
 		t.Fatalf("%d Machines, error %v", len(own), err)
 	}
@@ -83,7 +83,7 @@ func TestMachinesThatASetHasLostCountTowardsItsFreeze(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("Machines that were made for the set count, whatever their owner and labels are now (F-106)", func(t *testing.T) {
-		if lost, err := r.machines.lost(t.Context(), set, own[2:]); err != nil || lost != 2 {
+		if lost, err := r.lost(t.Context(), set, observe(set, own[2:], nil, unconfirmed{}, start).machines); err != nil || lost != 2 {
 			t.Errorf("%d Machines are lost, want 2; error %v", lost, err)
 		}
 	})

@@ -7,42 +7,30 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// specs writes the spec fields of sets that the controller owns.
-type specs struct {
-	writer   ownership.Writer
-	clock    clock.PassiveClock
-	events   events.EventRecorder
-	machines *machines
-	// named remembers the entries of spec.removals of each set without a deployment, to restore those that a client's write loses.
-	named ownership.Removals
-}
-
 // replaceNegativeSize replaces a negative size of a set by the number of its living Machines. For a set of a deployment, the
 // deployment controller does this. Only CRDs of older versions accept a negative size. If the CRD has the scale subresource, the
 // API server refuses any other write to such a set, including a write of its status.
-func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
+func (r *Reconciler) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
 	}
-	machines, err := s.machines.owned(ctx, set)
+	machines, err := r.owned(ctx, set)
 	if err != nil {
 		return err
 	}
-	removals := s.removals(set)
+	removals := r.removals(set)
 	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool {
-		named := slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == m.UID })
+		named := slices.ContainsFunc(removals, func(removal v1alpha1.Removal) bool { return removal.UID == m.UID })
 		return named || !m.DeletionTimestamp.IsZero()
 	})
-	s.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d, which must not be negative; it is set to %d, the number of living Machines", *set.Spec.Replicas, len(living))
-	err = s.writer.Merge(ctx, set, map[string]any{
+	r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d, which must not be negative; it is set to %d, the number of living Machines", *set.Spec.Replicas, len(living))
+	err = r.writer.Merge(ctx, set, map[string]any{
 		"metadata": ownership.Metadata(set), "spec": map[string]any{"replicas": len(living)},
 	})
 	if err != nil {
@@ -53,18 +41,18 @@ func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSe
 
 // removals returns the set's spec.removals. For a set without a deployment it adds the entries that a client dropped from
 // spec.removals.
-func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
+func (r *Reconciler) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return set.Spec.Removals
 	}
-	named, _ := s.named.Of(set)
+	named, _ := r.named.Of(set)
 	return v1alpha1.MergeRemovals(set.Spec.Removals, named)
 }
 
 // writeOwned writes the spec fields that the controller owns in a set without a deployment: the size when no client sets it, and
 // spec.removals without the entries whose Machines are deleted. It also restores both fields when a client that does not know them
 // has removed them.
-func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
+func (r *Reconciler) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
 	}
@@ -72,9 +60,9 @@ func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d deci
 	if d.restore {
 		spec["replicas"] = d.wanted
 	}
-	kept, next := rollout.PruneRemovals(s.removals(set), machines, s.clock.Now())
-	*wait = ownership.Soonest(*wait, next)
-	s.named.Keep(set, kept)
+	kept, next := rollout.PruneRemovals(r.removals(set), machines, r.clock.Now())
+	*wait = rollout.Soonest(*wait, next)
+	r.named.Keep(set, kept)
 	if !rollout.SameRemovals(kept, set.Spec.Removals) {
 		spec["removals"] = kept
 	}
@@ -84,7 +72,7 @@ func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d deci
 	if len(spec) == 0 {
 		return nil
 	}
-	err := s.writer.Merge(ctx, set, map[string]any{
+	err := r.writer.Merge(ctx, set, map[string]any{
 		"metadata": ownership.Metadata(set), "spec": spec,
 	})
 	if err != nil {

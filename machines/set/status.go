@@ -11,15 +11,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/memory"
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
@@ -92,7 +89,7 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, since time
 	st := withoutOthers(*set.Status.DeepCopy())
 	st.ErrorReason, st.ErrorMessage = &reason, bounded(err.Error())
 	size, _ := wanted(set, int(st.Replicas))
-	st.Conditions = conditions(set, st, decision{wanted: size, frozen: rollout.WhyFrozen(set.Status.Conditions)}, metav1.NewTime(since))
+	st.Conditions = conditions(set, st, decision{wanted: size, frozen: rollout.WhyFrozen(set.Status.Conditions)}, since)
 	return st
 }
 
@@ -117,11 +114,7 @@ func remedy(acted error) string {
 }
 
 // statuses writes the status of sets.
-type statuses struct {
-	writer    ownership.Writer
-	clock     clock.PassiveClock
-	throttles memory.Of[ownership.StatusThrottle]
-}
+type statuses struct{ ownership.Statuses }
 
 // write applies the status when it differs from what is stored. It leaves the template, the back-offs and the conditions of other
 // controllers alone.
@@ -129,10 +122,7 @@ func (s *statuses) write(ctx context.Context, set *v1alpha1.MachineSet, st v1alp
 	if equality.Semantic.DeepEqual(ownedStatus(set.Status), ownedStatus(st)) {
 		return nil
 	}
-	if err := s.writer.ApplyStatus(ctx, set, &st); err != nil {
-		return fmt.Errorf("writing the status of %s %s/%s: %w", v1alpha1.MachineSetKind.Kind, set.Namespace, set.Name, err)
-	}
-	return nil
+	return s.Write(ctx, set, &st)
 }
 
 // ours lists the conditions that this controller writes.
@@ -147,21 +137,13 @@ func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 // ownedStatus returns the part of a status that this controller writes, with times in whole seconds, as the API server stores them.
 func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	st = withoutOthers(st)
-	var conditions []metav1.Condition
-	for _, kind := range ours {
-		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil {
-			c := *c
-			c.LastTransitionTime = c.LastTransitionTime.Rfc3339Copy()
-			conditions = append(conditions, c)
-		}
-	}
-	st.Conditions = conditions
+	st.Conditions = ownership.ConditionsOf(st.Conditions, ours)
 	return st
 }
 
 // conditions returns the conditions of a set: Available when all its Machines are available, ReplicaFailure when the set cannot create
 // Machines, Frozen when it may not, and, for a set without a deployment, Warnings when its spec has fields that drover does not use.
-func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next decision, now metav1.Time) []metav1.Condition {
+func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next decision, now time.Time) []metav1.Condition {
 	wanted := next.wanted
 	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllAvailable",
 		Message: fmt.Sprintf("%d of %d Machines are available", st.AvailableReplicas, wanted)}
@@ -184,12 +166,7 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, next dec
 		all = append(all, *c)
 	}
 	for i := range all {
-		all[i].ObservedGeneration, all[i].LastTransitionTime = set.Generation, now
-		for _, former := range set.Status.Conditions {
-			if former.Type == all[i].Type && former.Status == all[i].Status {
-				all[i].LastTransitionTime = former.LastTransitionTime
-			}
-		}
+		all[i] = rollout.Dated(set.Status.Conditions, all[i], set.Generation, now)
 	}
 	return all
 }
@@ -221,9 +198,5 @@ func (s *statuses) writeWhenDue(ctx context.Context, set *v1alpha1.MachineSet, s
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		every = ownedStatusInterval
 	}
-	throttle, _ := s.throttles.Of(set)
-	if left := throttle.Left(every, s.clock.Now()); left > 0 && !urgent(set, st) {
-		return left, nil
-	}
-	return 0, s.write(ctx, set, st)
+	return s.WriteWhenDue(ctx, set, &st, every, urgent(set, st))
 }

@@ -117,7 +117,7 @@ func TestAnErrorThatEachCreateAttemptRepeatsIsWrittenOnlyOnceIntoTheSetsStatus(t
 	set := testSet(1)
 	const looks = 10
 	for range looks {
-		err := r.machines.create(t.Context(), set, 1)
+		err := r.create(t.Context(), set, 1)
 		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(string(fault.CodeCreateError)), ErrorMessage: bounded(err.Error())}
 		if _, err := r.statuses.writeWhenDue(t.Context(), set, st); err != nil {
 			t.Fatal(err)
@@ -153,31 +153,29 @@ func TestTheStatusOfASetCountsLivingMachines(t *testing.T) {
 func TestTheConditionsOfASetFollowAvailableMachinesAndErrors_MC27(t *testing.T) {
 	set := testSet(3)
 	reason, message := "CreateError", "no"
-	now := metav1.NewTime(start)
-	healthy := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3}, decision{wanted: 3}, now)
+	healthy := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3}, decision{wanted: 3}, start)
 	set.Status.Conditions = healthy
-	later := metav1.NewTime(start.Add(time.Hour))
+	later := start.Add(time.Hour)
 	failed := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3, ErrorReason: &reason, ErrorMessage: &message}, decision{wanted: 3}, later)
 	if healthy[0].Status != "True" || healthy[1].Status != "False" || failed[1].Status != "True" || failed[1].Message != "no" {
 		t.Errorf("conditions() = %+v, then %+v", healthy, failed)
 	}
-	if !failed[0].LastTransitionTime.Equal(&now) || !failed[1].LastTransitionTime.Equal(&later) || failed[0].ObservedGeneration != 4 {
+	if !failed[0].LastTransitionTime.Time.Equal(start) || !failed[1].LastTransitionTime.Time.Equal(later) || failed[0].ObservedGeneration != 4 {
 		t.Errorf("transition times %+v", failed)
 	}
-	if few := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 2}, decision{wanted: 3}, now); few[0].Status != "False" {
+	if few := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 2}, decision{wanted: 3}, start); few[0].Status != "False" {
 		t.Errorf("conditions() with 2 of 3 available = %+v", few[0])
 	}
 }
 
 func TestASetWithoutADeploymentNamesItsFieldsWithoutEffect(t *testing.T) {
-	now := metav1.NewTime(start)
 	set := testSet(1)
 	set.OwnerReferences = nil
 	if err := json.Unmarshal([]byte(`{"deletePolicies": "Oldest", "template": {"spec": {"roles": ["Node"]}}}`), &set.Spec); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("in the condition Warnings (F-115)", func(t *testing.T) {
-		c := meta.FindStatusCondition(conditions(set, v1alpha1.MachineSetStatus{}, decision{wanted: 1}, now), v1alpha1.ConditionWarnings)
+		c := meta.FindStatusCondition(conditions(set, v1alpha1.MachineSetStatus{}, decision{wanted: 1}, start), v1alpha1.ConditionWarnings)
 		const want = "spec.deletePolicies: unknown field, which has no effect; remove it; spec.template.spec.roles: has no effect any more; it may be removed"
 		if c == nil || c.Status != metav1.ConditionTrue || c.Message != want {
 			t.Errorf("the condition is %+v, want the message %q", c, want)
@@ -185,7 +183,7 @@ func TestASetWithoutADeploymentNamesItsFieldsWithoutEffect(t *testing.T) {
 	})
 	t.Run("not when it has a deployment, which names them (F-115)", func(t *testing.T) {
 		set.OwnerReferences = []metav1.OwnerReference{{Kind: v1alpha1.MachineDeploymentKind.Kind, Controller: ptr.To(true)}}
-		if all := conditions(set, v1alpha1.MachineSetStatus{}, decision{wanted: 1}, now); len(all) != 2 {
+		if all := conditions(set, v1alpha1.MachineSetStatus{}, decision{wanted: 1}, start); len(all) != 2 {
 			t.Errorf("the conditions are %+v", all)
 		}
 	})

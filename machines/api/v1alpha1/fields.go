@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -45,13 +44,8 @@ func Fields(path string, raw []byte, known, ignored []string) (fields map[string
 	if json.Unmarshal(raw, &all) != nil {
 		return nil, []error{fmt.Errorf("%s: %w", path, ErrNotAnObject)}
 	}
-	keys := make([]string, 0, len(all))
-	for key := range all {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
 	fields = make(map[string]json.RawMessage, len(all))
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		name := Spelling(key, known)
 		switch {
 		case name == "" && Spelling(key, ignored) != "":

@@ -54,23 +54,16 @@ func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, []error) {
 	c := &ProviderConfig{}
 	targets := map[string]any{
 		"sshPublicKeys": &c.SSHPublicKeys, "caPublicKey": &c.CAPublicKey, "cloudProvider": &c.CloudProvider,
-		"operatingSystem": &c.OperatingSystem, "network": &c.Network, "overwriteCloudConfig": &c.OverwriteCloudConfig,
+		"cloudProviderSpec": &c.CloudProviderSpec, "operatingSystem": &c.OperatingSystem, "operatingSystemSpec": &c.OperatingSystemSpec, "network": &c.Network, "overwriteCloudConfig": &c.OverwriteCloudConfig,
 	}
 	for _, name := range providerConfigFields {
 		value, ok := fields[name]
 		if !ok {
 			continue
 		}
-		switch name {
-		case "cloudProviderSpec":
-			c.CloudProviderSpec.Raw = value
-		case "operatingSystemSpec":
-			c.OperatingSystemSpec.Raw = value
-		default:
-			if err := strictly(value, targets[name]); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s.%s: %w", path, name, err))
-				reflect.ValueOf(targets[name]).Elem().SetZero()
-			}
+		if err := strictly(value, targets[name]); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s.%s: %w", path, name, err))
+			reflect.ValueOf(targets[name]).Elem().SetZero()
 		}
 	}
 	return c, wrong
