@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 const (
@@ -38,7 +37,7 @@ type request struct {
 // decision computes what a call changes. After a conflict with another writer, Decide is called again with a newer snapshot.
 type decision interface {
 	// Decide returns the change for the group with the id. It reads the group and its Machines from the snapshot.
-	Decide(s *model.Snapshot, id string) (resize.Change, error)
+	Decide(s *model.Snapshot, id string) (model.Change, error)
 }
 
 // writer changes the objects of groups. It handles one call per group at a time, and each call makes one conditional write.

@@ -1,8 +1,4 @@
-package resize
-
-import (
-	"github.com/drover-project/drover/nodegroup/model"
-)
+package model
 
 // Increase is a request to add Delta to a group's size.
 type Increase struct{ Delta int32 }
@@ -11,17 +7,17 @@ type Increase struct{ Delta int32 }
 // wait for nodes that are not created (CA-C57).
 //
 // Errors: FailedPrecondition.
-func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
+func (r Increase) Decide(s *Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	if g.Refusal != "" {
-		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s: %s", g.ID, g.Refusal)
+		return Change{}, Refusef(FailedPrecondition, "increasing %s: %s", g.ID, g.Refusal)
 	}
 	if g.Frozen != "" {
-		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s: %s", g.ID, g.Frozen)
+		return Change{}, Refusef(FailedPrecondition, "increasing %s: %s", g.ID, g.Frozen)
 	}
 	size := int64(g.Target) + int64(r.Delta)
 	if size > int64(g.Max) {
-		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s by %d: its size is %d and its maximum %d", g.ID, r.Delta, g.Target, g.Max)
+		return Change{}, Refusef(FailedPrecondition, "increasing %s by %d: its size is %d and its maximum %d", g.ID, r.Delta, g.Target, g.Max)
 	}
 	return Change{Group: g, Replicas: int32(size)}, nil
 }
@@ -33,7 +29,7 @@ type Decrease struct{ Delta int32 }
 // without a server first, and among equals the newest. It never removes a Machine with a registered node, never refuses, and
 // stops at the minimum (CA-C84 … C87). While a rollout or a freeze delays the creation of Machines, replicas without a Machine
 // stay. Only their placeholders get new names, so that the autoscaler's timeout for them starts again.
-func (r Decrease) Decide(s *model.Snapshot, id string) (Change, error) {
+func (r Decrease) Decide(s *Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	want := -int64(r.Delta)
 	c := Change{Group: g, Replicas: g.Target, Asked: want}

@@ -1,4 +1,4 @@
-package resize
+package model
 
 import (
 	"math"
@@ -7,18 +7,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/test/pools"
 )
 
 // groupOf returns the node group of a pool in a snapshot.
-func groupOf(w *pools.World, p *pools.Pool) *model.Group {
+func groupOf(w *pools.World, p *pools.Pool) *Group {
 	var events []membership.Event
 	for _, o := range w.Objects() {
 		events = append(events, membership.Event{Object: o})
 	}
-	return model.Empty(model.Rules{Discovery: model.Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
+	return Empty(Rules{Discovery: Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
 }
 
 // FuzzNewSizesAreWithinTheBounds resizes a group with arbitrary size and bounds by an arbitrary number: nothing may panic, and a changed size must
@@ -49,8 +48,8 @@ func TestAnIncreaseAboveTheMaximumIsRefused(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 5)
 	g := groupOf(w, p)
-	if _, err := (Increase{Delta: 3}).Decide(holding(g), g.ID); model.KindOf(err) != model.FailedPrecondition {
-		t.Errorf("CA-C57 got error %v, want kind %s", err, model.FailedPrecondition)
+	if _, err := (Increase{Delta: 3}).Decide(holding(g), g.ID); KindOf(err) != FailedPrecondition {
+		t.Errorf("CA-C57 got error %v, want kind %s", err, FailedPrecondition)
 	}
 	if c, err := (Increase{Delta: 2}).Decide(holding(g), g.ID); err != nil || c.Replicas != 5 {
 		t.Errorf("CA-C57 got size %d and error %v, want 5", c.Replicas, err)
@@ -75,8 +74,8 @@ func TestPatchesOfAGroup(t *testing.T) {
 		p.Deployment.Spec.Removals = make([]v1alpha1.Removal, v1alpha1.MaxRemovals)
 		full := groupOf(w, p)
 		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(pools.OpenStack, m)}}.Patch(pools.Noon)
-		if model.KindOf(err) != model.ResourceExhausted {
-			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
+		if KindOf(err) != ResourceExhausted {
+			t.Errorf("got error %v, want kind %s", err, ResourceExhausted)
 		}
 	})
 	t.Run("a patch sets the placeholders' series to 0 when the next number would exceed the largest int32", func(t *testing.T) {
@@ -89,6 +88,6 @@ func TestPatchesOfAGroup(t *testing.T) {
 }
 
 // holding returns a snapshot with g as its only group.
-func holding(g *model.Group) *model.Snapshot {
-	return &model.Snapshot{Groups: map[string]*model.Group{g.ID: g}}
+func holding(g *Group) *Snapshot {
+	return &Snapshot{Groups: map[string]*Group{g.ID: g}}
 }

@@ -1,4 +1,4 @@
-package resize
+package model
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
@@ -30,7 +29,7 @@ type Live struct {
 // longer exist change nothing (CA-C65 … C76).
 //
 // Errors: FailedPrecondition; then no Machine is removed.
-func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
+func (r Removal) Decide(s *Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	sel, err := selectNodes(s, g, r)
 	if err != nil {
@@ -38,7 +37,7 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	}
 	spare := g.Lowerable() - int32(min(len(sel.firm), math.MaxInt32))
 	if len(sel.firm) > 0 && spare < 0 {
-		return Change{}, model.Refusef(model.FailedPrecondition, "removing %d nodes from %s: its size is %d and its minimum %d", len(sel.firm), g.ID, g.Target, g.Min)
+		return Change{}, Refusef(FailedPrecondition, "removing %d nodes from %s: its size is %d and its minimum %d", len(sel.firm), g.ID, g.Target, g.Min)
 	}
 	c := Change{Group: g, Remove: slices.Clone(sel.firm)}
 	lowered := int32(len(sel.firm))
