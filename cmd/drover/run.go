@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/autoscale"
-	"github.com/drover-project/drover/autoscale/certs"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/capacity"
 	"github.com/drover-project/drover/machines/classprotection"
@@ -247,7 +246,7 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 		if err := mgr.Add(keeper); err != nil {
 			return nil, fmt.Errorf("adding the keeper of certificates: %w", err)
 		}
-		serving.Certificates = keeper
+		serving.Keeper = keeper
 	}
 	server, err := autoscale.New(serving)
 	if err != nil {
@@ -261,9 +260,9 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 }
 
 // newCertificates returns the keeper of the certificates that drover creates itself.
-func newCertificates(w wiring, o *options) *certs.Keeper {
+func newCertificates(w wiring, o *options) *autoscale.Keeper {
 	own, autoscalers := o.secretNames(o.namespace)
-	return certs.New(certs.Options{
+	return autoscale.NewKeeper(autoscale.KeeperOptions{
 		Client: w.controllers.GetClient(), Own: own, Autoscaler: autoscalers, Names: o.certificateNames(),
 		Clock: clock.RealClock{}, Registry: metrics.Registry,
 	})
