@@ -9,12 +9,6 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Removal is a request to remove exactly the Machines of these nodes.
-type Removal struct {
-	Nodes []membership.Node
-	Live  Live
-}
-
 // Live holds, by UID of the Machine, the results of live reads from the API server. They concern Machines that the autoscaler
 // believes to have no node.
 type Live struct {
@@ -24,14 +18,13 @@ type Live struct {
 	Started map[types.UID]bool
 }
 
-// Decide adds the named Machines to the removals and lowers the size, in most cases by their number. For Machines that do not
+// Remove adds the Machines of the nodes to the removals and lowers the size, in most cases by their number. For Machines that do not
 // count in the size, such as Machines that are already being deleted, see selection. Machines that are already listed or no
 // longer exist change nothing (CA-C65 … C76).
 //
 // Errors: FailedPrecondition; then no Machine is removed.
-func (r Removal) Decide(s *Snapshot, id string) (Change, error) {
-	g := s.Groups[id]
-	sel, err := selectNodes(s, g, r)
+func Remove(s *Snapshot, g *Group, nodes []membership.Node, live Live) (Change, error) {
+	sel, err := selectNodes(s, g, nodes, live)
 	if err != nil {
 		return Change{}, err
 	}

@@ -34,10 +34,10 @@ type selection struct {
 
 // selectNodes divides the nodes of a DeleteNodes call by the way in which they are removed. It refuses the whole call when one node
 // is not of this group (CA-C74).
-func selectNodes(s *Snapshot, g *Group, r Removal) (*selection, error) {
-	sel := &selection{group: g, live: r.Live, units: map[int32]bool{}}
+func selectNodes(s *Snapshot, g *Group, nodes []membership.Node, live Live) (*selection, error) {
+	sel := &selection{group: g, live: live, units: map[int32]bool{}}
 	taken := map[types.UID]bool{}
-	for _, n := range r.Nodes {
+	for _, n := range nodes {
 		m := s.Named(n)
 		if m == nil {
 			if err := sel.addUnit(n); err != nil {

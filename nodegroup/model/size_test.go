@@ -34,12 +34,12 @@ func FuzzNewSizesAreWithinTheBounds(f *testing.F) {
 		p.Machine("a-1")
 		g := groupOf(w, p)
 		delta = max(delta, 1)
-		if c, err := (Increase{Delta: delta}).Decide(holding(g), g.ID); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
+		if c, err := Increase(g, delta); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
 			t.Errorf("increasing %d of at most %d by %d makes it %d", g.Target, g.Max, delta, c.Replicas)
 		}
-		c, err := (Decrease{Delta: -delta}).Decide(holding(g), g.ID)
-		if err != nil || c.Replicas > g.Target || c.Replicas < min(g.Min, g.Target) {
-			t.Errorf("taking %d back from %d of at least %d makes it %d, error %v", delta, g.Target, g.Min, c.Replicas, err)
+		c := Decrease(g, -delta)
+		if c.Replicas > g.Target || c.Replicas < min(g.Min, g.Target) {
+			t.Errorf("taking %d back from %d of at least %d makes it %d", delta, g.Target, g.Min, c.Replicas)
 		}
 	})
 }
@@ -48,10 +48,10 @@ func TestAnIncreaseAboveTheMaximumIsRefused(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 5)
 	g := groupOf(w, p)
-	if _, err := (Increase{Delta: 3}).Decide(holding(g), g.ID); KindOf(err) != FailedPrecondition {
+	if _, err := Increase(g, 3); KindOf(err) != FailedPrecondition {
 		t.Errorf("CA-C57 got error %v, want kind %s", err, FailedPrecondition)
 	}
-	if c, err := (Increase{Delta: 2}).Decide(holding(g), g.ID); err != nil || c.Replicas != 5 {
+	if c, err := Increase(g, 2); err != nil || c.Replicas != 5 {
 		t.Errorf("CA-C57 got size %d and error %v, want 5", c.Replicas, err)
 	}
 }
@@ -85,9 +85,4 @@ func TestPatchesOfAGroup(t *testing.T) {
 			t.Errorf("got %s, error %v, want %s", got, err, want)
 		}
 	})
-}
-
-// holding returns a snapshot with g as its only group.
-func holding(g *Group) *Snapshot {
-	return &Snapshot{Groups: map[string]*Group{g.ID: g}}
 }
