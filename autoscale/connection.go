@@ -13,12 +13,12 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// connection is the state that all calls of one connection share. gRPC passes it to each call as the peer's AuthInfo.
+// connection is the state that all calls of one connection share. gRPC passes it to each call as the peer's AuthInfo. A stats.Handler
+// could do this too, but gRPC calls it seven times for each call, and an autoscaler loop in which nothing changes would take a third
+// longer.
 type connection struct {
 	// AuthInfo is the result of the handshake with the client.
 	credentials.AuthInfo
-	// socket is true when the client came through a unix socket, without a certificate.
-	socket bool
 	// conn is what the connection is closed with.
 	conn net.Conn
 	// first is used once, at the connection's first call to the service: it waits until the groups have read their sizes.
@@ -33,23 +33,6 @@ func connectionOf(ctx context.Context) *connection {
 	}
 	c, _ := p.AuthInfo.(*connection)
 	return c
-}
-
-// connections are transport credentials that attach a connection value to each connection. A stats.Handler could do this too, but
-// gRPC calls it seven times for each call, and an autoscaler loop in which nothing changes would take a third longer.
-type connections struct {
-	credentials.TransportCredentials
-}
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (c connections) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, shown, err := c.TransportCredentials.ServerHandshake(raw)
-	return conn, &connection{AuthInfo: shown, socket: onSocket(raw), conn: conn}, err
-}
-
-// Clone implements credentials.TransportCredentials.
-func (c connections) Clone() credentials.TransportCredentials {
-	return connections{c.TransportCredentials.Clone()}
 }
 
 // welcome delays the first call of a connection to the service until the groups have read their sizes from the API server,

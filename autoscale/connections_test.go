@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// fake is a connection from an address.
-type fake struct {
+// addressed is a connection from an address.
+type addressed struct {
 	net.Conn
 	name, from string
 	closed     *[]string
 }
 
-func (f fake) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(f.from), Port: 1} }
+func (f addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(f.from), Port: 1} }
 
-func (f fake) Close() error {
+func (f addressed) Close() error {
 	*f.closed = append(*f.closed, f.name)
 	return nil
 }
@@ -36,7 +36,7 @@ func TestWhichConnectionIsClosedAtTheLimit(t *testing.T) {
 			var closed []string
 			c := NewConnections(3)
 			for i, from := range tt.from {
-				c.Add(fake{name: string(rune('a' + i)), from: from, closed: &closed})
+				c.Add(addressed{name: string(rune('a' + i)), from: from, closed: &closed})
 			}
 			if !slices.Equal(closed, tt.want) {
 				t.Errorf("closed are %v, want %v", closed, tt.want)
@@ -48,11 +48,11 @@ func TestWhichConnectionIsClosedAtTheLimit(t *testing.T) {
 func TestAConnectionCountsUntilItIsClosed(t *testing.T) {
 	var closed []string
 	c := NewConnections(1)
-	first := fake{name: "first", from: "10.0.0.1", closed: &closed}
+	first := addressed{name: "first", from: "10.0.0.1", closed: &closed}
 	if err := c.UntilClosed(first, first).Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.Add(fake{name: "second", from: "10.0.0.1", closed: &closed})
+	c.Add(addressed{name: "second", from: "10.0.0.1", closed: &closed})
 	if !slices.Equal(closed, []string{"first"}) {
 		t.Errorf("closed are %v, want only the connection that its server closed", closed)
 	}

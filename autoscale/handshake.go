@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 const (
@@ -19,9 +20,10 @@ const (
 	mostStreams = 4
 )
 
-// handshakes are transport credentials that limit the connections in their handshake, because any client that can reach the port
-// may open connections without a certificate, and those after it. The connections must come from the method listener, which
-// counts them in the order in which they were accepted. Their handshakes may begin in another order.
+// handshakes are the transport credentials of the server: TLS, or none for connections of unix sockets. They attach a connection value to
+// each connection. They limit the connections in their handshake, because any client that can reach the port may open connections without
+// a certificate, and those after it. The connections must come from the method listener, which counts them in the order in which they
+// were accepted. Their handshakes may begin in another order.
 type handshakes struct {
 	credentials.TransportCredentials
 	pending, established *Connections
@@ -34,11 +36,16 @@ func newHandshakes(c credentials.TransportCredentials) *handshakes {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	defer h.pending.Remove(raw)
-	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		return conn, info, err
+	creds := h.TransportCredentials
+	if onSocket(raw) {
+		creds = insecure.NewCredentials()
 	}
-	return h.established.UntilClosed(raw, conn), info, nil
+	conn, shown, err := creds.ServerHandshake(raw)
+	if err != nil {
+		return conn, shown, err
+	}
+	conn = h.established.UntilClosed(raw, conn)
+	return conn, &connection{AuthInfo: shown, conn: conn}, nil
 }
 
 // Clone implements credentials.TransportCredentials.

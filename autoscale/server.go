@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -51,9 +52,9 @@ type Options struct {
 	Address string
 	// Cert, Key and ClientCA are the files for mutual TLS. All three are set, unless SelfSigned or Insecure is.
 	Cert, Key, ClientCA string
-	// SelfSigned makes the server use Certificates instead of the files Cert, Key and ClientCA.
-	SelfSigned   bool
-	Certificates Certificates
+	// SelfSigned makes the server use the certificates of Keeper instead of the files Cert, Key and ClientCA.
+	SelfSigned bool
+	Keeper     *Keeper
 	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty means that any
 	// certificate signed by a trusted authority is accepted.
 	AllowedClients []string
@@ -81,7 +82,7 @@ type Server struct {
 	health  *health.Server
 	// files are the certificate files, which the server reads again while it runs; nil when the options name no files.
 	files      *files
-	calls      *calls
+	calls      *prometheus.HistogramVec
 	handshakes *handshakes
 	address    atomic.Pointer[net.Addr]
 }
@@ -105,7 +106,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.handshakes = newHandshakes(creds)
-	s.server = grpc.NewServer(append(options, grpc.Creds(connections{s.handshakes}))...)
+	s.server = grpc.NewServer(append(options, grpc.Creds(s.handshakes))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)
@@ -115,20 +116,19 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// credentials returns the transport credentials: TLS except on unix sockets, or no TLS at all.
+// credentials returns the transport credentials of connections that are not from unix sockets: TLS, or no TLS at all.
 func (s *Server) credentials() (credentials.TransportCredentials, error) {
-	plain := insecure.NewCredentials()
 	if err := checkSecurity(s.options); err != nil || s.options.plain() {
-		return plain, err
+		return insecure.NewCredentials(), err
 	}
 	if s.options.SelfSigned {
-		return plainSockets{secured(s.options.Certificates, s.options.AllowedClients), plain}, nil
+		return secured(s.options.Keeper, s.options.AllowedClients), nil
 	}
 	var err error
 	if s.files, err = newFiles(s.options); err != nil {
 		return nil, err
 	}
-	return plainSockets{secured(s.files, s.options.AllowedClients), plain}, nil
+	return secured(s.files, s.options.AllowedClients), nil
 }
 
 // NeedLeaderElection reports false: every replica serves, not only the leader.
@@ -172,7 +172,7 @@ func (s *Server) awaited() (all []<-chan struct{}) {
 		all = append(all, s.options.Ready)
 	}
 	if s.options.SelfSigned && !s.options.plain() {
-		all = append(all, s.options.Certificates.Ready())
+		all = append(all, s.options.Keeper.ready)
 	}
 	return all
 }
@@ -236,7 +236,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "A call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
 			resp, err = nil, status.Error(codes.Internal, "Internal error of drover; see drover's log")
 		}
-		s.calls.took(info.FullMethod, status.Code(err), s.options.Clock.Since(began))
+		s.calls.WithLabelValues(path.Base(info.FullMethod), status.Code(err).String()).Observe(s.options.Clock.Since(began).Seconds())
 	}()
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

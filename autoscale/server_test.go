@@ -219,12 +219,12 @@ func TestTheGRPCServerReadsChangedCertificateFilesAgain(t *testing.T) {
 func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
-	certFile, keyFile, _ := a.files(dir, "drover")
-	c, err := newCertificate(certFile, keyFile, clocktesting.NewFakeClock(time.Now()))
+	certFile, keyFile, authority := a.files(dir, "drover")
+	f, err := newFiles(Options{Cert: certFile, Key: keyFile, ClientCA: authority, Clock: clocktesting.NewFakeClock(time.Now())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := c.get()
+	before := f.current.Load()
 	old, err := os.ReadFile(keyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -246,8 +246,8 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		changed, err := c.reread()
-		if now := c.get(); changed != tc.changed || (err != nil) != tc.fails || (now != before) != tc.changed {
+		changed, err := f.reread()
+		if now := f.current.Load(); changed != tc.changed || (err != nil) != tc.fails || (now != before) != tc.changed {
 			t.Errorf("%s: changed %v, error %v", tc.name, changed, err)
 		}
 	}

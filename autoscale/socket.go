@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"google.golang.org/grpc/credentials"
 )
 
 const (
@@ -97,23 +95,3 @@ func removeStale(ctx context.Context, path string) error {
 
 // onSocket reports whether a connection came through a unix socket.
 func onSocket(conn net.Conn) bool { return conn.LocalAddr().Network() == "unix" }
-
-// plainSockets are transport credentials that leave connections of unix sockets unencrypted, and use the embedded
-// TransportCredentials for all other connections.
-type plainSockets struct {
-	credentials.TransportCredentials
-	plain credentials.TransportCredentials
-}
-
-// ServerHandshake implements credentials.TransportCredentials.
-func (p plainSockets) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if onSocket(raw) {
-		return p.plain.ServerHandshake(raw)
-	}
-	return p.TransportCredentials.ServerHandshake(raw)
-}
-
-// Clone implements credentials.TransportCredentials.
-func (p plainSockets) Clone() credentials.TransportCredentials {
-	return plainSockets{p.TransportCredentials.Clone(), p.plain.Clone()}
-}

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -16,11 +15,9 @@ import (
 // refusalEvery is how often at most the log names a client that is refused.
 const refusalEvery = time.Minute
 
-// Certificates provide the server's certificate and the authorities that the server trusts: one of them must have signed a
+// certificates provide the server's certificate and the authorities that the server trusts: one of them must have signed a
 // client's certificate. The server reads both at each connection, so that both can change without a restart (CA-C07).
-type Certificates interface {
-	// Ready returns a channel that is closed when the certificates are available.
-	Ready() <-chan struct{}
+type certificates interface {
 	// Server returns the server's certificate.
 	Server() (*tls.Certificate, error)
 	// Clients returns the trusted authorities. The server accepts a client's certificate only if one of them has signed it.
@@ -28,7 +25,7 @@ type Certificates interface {
 }
 
 // secured returns TLS credentials for the server, with the certificates that from provides. allowed are the names of clients.
-func secured(from Certificates, allowed []string) credentials.TransportCredentials {
+func secured(from certificates, allowed []string) credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return from.Server() },
@@ -51,50 +48,6 @@ func secured(from Certificates, allowed []string) credentials.TransportCredentia
 		return current, nil
 	}
 	return credentials.NewTLS(config)
-}
-
-// files holds the certificates from the files that the options name. Another program renews the files.
-type files struct {
-	*certificate
-	clientCA string
-}
-
-// newFiles reads the certificate, the key and the authorities from the files in the options. Its errors name the flags that set
-// the files.
-func newFiles(o Options) (*files, error) {
-	if _, err := authorities(o.ClientCA); err != nil {
-		return nil, err
-	}
-	own, err := newCertificate(o.Cert, o.Key, o.Clock)
-	if err != nil {
-		return nil, err
-	}
-	return &files{own, o.ClientCA}, nil
-}
-
-// Ready returns a closed channel: the files have been read.
-func (f *files) Ready() <-chan struct{} {
-	ready := make(chan struct{})
-	close(ready)
-	return ready
-}
-
-// Server returns the certificate that was read last.
-func (f *files) Server() (*tls.Certificate, error) { return f.get(), nil }
-
-// Clients returns the authorities, which it reads from their file.
-func (f *files) Clients() (*x509.CertPool, error) { return authorities(f.clientCA) }
-
-func authorities(path string) (*x509.CertPool, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--grpc-cert-dir: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("--grpc-cert-dir: %s holds no certificate", path)
-	}
-	return pool, nil
 }
 
 // clients decides which clients may call.

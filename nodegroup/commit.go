@@ -13,7 +13,6 @@ import (
 
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 // settleEvery is the pause before a write with an unknown outcome is sent again.
@@ -28,7 +27,7 @@ var errConflict = errors.New("the object has changed")
 //
 // Errors: errConflict; those of Change.Patch; FailedPrecondition when the API server refuses the write; Unavailable when the
 // outcome is still unknown when ctx ends.
-func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, error) {
+func (w *writer) commit(ctx context.Context, c model.Change) (client.Object, error) {
 	patch, err := c.Patch(w.clock.Now())
 	if err != nil {
 		return nil, err
@@ -37,7 +36,7 @@ func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, er
 	var unknown error
 	for {
 		after := owner.Blank()
-		err := w.client.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(resize.Manager))
+		err := w.client.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(model.Manager))
 		switch {
 		case err == nil:
 			return after, nil
@@ -61,7 +60,7 @@ func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, er
 }
 
 // settle reads the object to find out whether an earlier attempt of the write was applied. It returns the object if so.
-func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, error) {
+func (w *writer) settle(ctx context.Context, c model.Change) (client.Object, error) {
 	owner := c.Group.Owner
 	live := owner.Blank()
 	err := w.live.Get(ctx, owner.Key(), live)

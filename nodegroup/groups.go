@@ -15,7 +15,6 @@ import (
 
 	"github.com/drover-project/drover/machines/safety/reach"
 	"github.com/drover-project/drover/nodegroup/model"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 const (
@@ -106,7 +105,7 @@ func New(o Options) *Groups {
 		live:     o.Control.GetAPIReader(),
 		nodes:    o.Target.GetAPIReader(),
 		writer:   o.Control.GetClient(),
-		recorder: o.Control.GetEventRecorder(resize.Manager),
+		recorder: o.Control.GetEventRecorder(model.Manager),
 		options:  o,
 	})
 	g.reach = own

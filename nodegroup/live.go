@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 // liveReader reads Nodes and Machines from the API server itself, before drover removes a Machine whose state in the caches may
@@ -32,8 +31,8 @@ type liveReader struct {
 // other calls read makes no request.
 //
 // Errors: Unavailable.
-func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []membership.Node) (resize.Live, error) {
-	facts := resize.Live{Gone: map[types.UID]bool{}, Started: map[types.UID]bool{}}
+func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []membership.Node) (model.Live, error) {
+	facts := model.Live{Gone: map[types.UID]bool{}, Started: map[types.UID]bool{}}
 	for _, n := range nodes {
 		m := s.Named(n)
 		if m == nil || !n.MadeUp() {

@@ -21,13 +21,14 @@ type prices struct {
 	live client.Reader
 	// configMap has an empty name when there are no prices.
 	configMap types.NamespacedName
-	// current is nil until prices have been read. trouble is the text of the error with which the last read failed. It is empty
-	// after a successful read.
+	// current is nil until prices have been read.
 	current atomic.Pointer[model.Prices]
-	trouble atomic.Pointer[string]
+	// trouble is the text of the error with which the last read failed; empty after a successful read. Only read uses it.
+	trouble string
 }
 
-// read reads the ConfigMap. When it cannot be read, the last prices stay in use.
+// read reads the ConfigMap. When it cannot be read, the last prices stay in use. It logs an error only when the error changes, and must not
+// be called concurrently.
 func (p *prices) read(ctx context.Context) {
 	if p.configMap.Name == "" {
 		return
@@ -35,8 +36,11 @@ func (p *prices) read(ctx context.Context) {
 	next, err := p.fetch(ctx)
 	if err == nil {
 		p.current.Store(next)
+		p.trouble = ""
+	} else if err.Error() != p.trouble {
+		p.trouble = err.Error()
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the prices failed; the previous prices stay in use")
 	}
-	p.note(ctx, err)
 }
 
 func (p *prices) fetch(ctx context.Context) (*model.Prices, error) {
@@ -49,15 +53,4 @@ func (p *prices) fetch(ctx context.Context) (*model.Prices, error) {
 		return nil, fmt.Errorf("ConfigMap %s: %s: %w", p.configMap, pricesKey, err)
 	}
 	return next, nil
-}
-
-// note logs an error of reading the prices, but only when the error changes.
-func (p *prices) note(ctx context.Context, err error) {
-	var text string
-	if err != nil {
-		text = err.Error()
-	}
-	if old := p.trouble.Swap(&text); (old == nil || *old != text) && err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Reading the prices failed; the previous prices stay in use")
-	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 // IncreaseSize adds delta to the group's size on the API server, in one conditional write.
@@ -16,7 +15,9 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 	if delta <= 0 {
 		return model.Refusef(model.InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
 	}
-	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: resize.Increase{Delta: delta}})
+	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decide: func(_ *model.Snapshot, g *model.Group) (model.Change, error) {
+		return model.Increase(g, delta)
+	}})
 }
 
 // DeleteNodes removes exactly the Machines of the given nodes and lowers the size by their number, in one conditional write: all
@@ -40,7 +41,9 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.
 		g.metrics.failed(reason, err)
 		return err
 	}
-	return g.writer.resize(ctx, id, request{reason: reason, decision: resize.Removal{Nodes: nodes, Live: live}})
+	return g.writer.resize(ctx, id, request{reason: reason, decide: func(s *model.Snapshot, g *model.Group) (model.Change, error) {
+		return model.Remove(s, g, nodes, live)
+	}})
 }
 
 // DecreaseTargetSize lowers the size by up to -delta replicas that have no node: replicas without a Machine, and Machines without
@@ -51,5 +54,7 @@ func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32)
 	if delta >= 0 {
 		return model.Refusef(model.InvalidArgument, "decreasing %s by %d: the delta must be negative", id, delta)
 	}
-	return g.writer.resize(ctx, id, request{reason: "DecreasedSize", decision: resize.Decrease{Delta: delta}})
+	return g.writer.resize(ctx, id, request{reason: "DecreasedSize", decide: func(_ *model.Snapshot, g *model.Group) (model.Change, error) {
+		return model.Decrease(g, delta), nil
+	}})
 }

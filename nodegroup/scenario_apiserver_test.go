@@ -24,7 +24,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/kube/memory"
 	"github.com/drover-project/drover/test/pools"
@@ -254,13 +253,13 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 	t.Run("managedFields names drover as the owner of a size that drover has written", func(t *testing.T) {
 		d := s.expect("ten", 2, 10)
 		for _, e := range d.ManagedFields {
-			if e.Manager == resize.Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
+			if e.Manager == model.Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
 				t.Errorf("the field manager's operation is %s", e.Operation)
 			}
 		}
 		before := &model.Group{Owner: membership.OwnerOf(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}})}
-		if !(resize.Change{Group: before, Replicas: 2}).Landed(membership.OwnerOf(d)) {
-			t.Errorf("the size is not %s's: %+v", resize.Manager, d.ManagedFields)
+		if !(model.Change{Group: before, Replicas: 2}).Landed(membership.OwnerOf(d)) {
+			t.Errorf("the size is not %s's: %+v", model.Manager, d.ManagedFields)
 		}
 	})
 	t.Run("a deployment whose stored size is above 100,000 is not a node group", s.testASizeBeyondTheMaximum)

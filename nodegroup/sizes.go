@@ -93,7 +93,7 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	s.done.Store(number)
 	s.served.Store(s.clock.Now().UnixNano())
 	s.freshness.reach.AnsweredControl()
-	adopted, resized := s.store.adoptNewer(objects)
+	adopted, resized := s.store.adopt(objects...)
 	if adopted > 0 {
 		ctrl.LoggerFrom(ctx).Info("Read the sizes that other replicas have written", "objects", adopted, "sizes", len(resized))
 	}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
@@ -67,11 +66,6 @@ func (s *store) renew(relist bool) error {
 // advance makes the next snapshot and publishes it. The caller holds mu.
 func (s *store) advance(events []membership.Event, relist bool) error {
 	now := s.clock.Now()
-	for _, e := range events {
-		if m, ok := e.Object.(*v1alpha1.Machine); ok && e.Gone {
-			s.newest = s.newest.Forget(m.UID)
-		}
-	}
 	s.newest = s.newest.Apply(events, now)
 	if err := s.flaw(s.newest); err != nil {
 		s.unsound.Inc()
@@ -161,31 +155,25 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	return kept
 }
 
-// adopt stores a version of an object that came from the API server itself, and publishes the new snapshot. The autoscaler has
-// asked to remove the members in kept, which stay because of the minimum size; their errors are not shown to the autoscaler until
-// they fail again. A later version from the watch replaces the stored one. A deletion event from the watch takes effect, too,
-// because no later event would remove the object again. For the same reason only the watch replaces an object by another one of the
-// same name.
-func (s *store) adopt(object client.Object, kept ...*membership.Member) {
+// conceal records that the autoscaler has asked to remove members of a group that stay because of the minimum size. Their errors are not
+// shown to the autoscaler until they fail again.
+func (s *store) conceal(g *model.Group, kept []*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := membership.OwnerOf(object)
-	known := s.newest.Groups[o.ID]
-	if known == nil || known.Owner.GetUID() != object.GetUID() || membership.Later(known.Owner, object) {
+	known := s.newest.Groups[g.ID]
+	if len(kept) == 0 || known == nil {
 		return
 	}
-	if membership.Newer(object, known.Owner) {
-		s.own[o.ID] = ownVersion{object, s.clock.Now()}
-	}
-	s.newest = s.newest.WithSeen(known, kept)
+	s.newest = s.newest.WithSeen(g, kept)
 	// Ignore the error: the next Refresh finds the same broken invariant and reports it.
-	_ = s.advance([]membership.Event{{Object: object}}, false)
+	_ = s.advance([]membership.Event{{Object: known.Owner.Object}}, false)
 }
 
-// adoptNewer stores the objects that are newer than in the snapshot. It returns the number of these objects, and the ids of the
-// groups whose size they change. It does not store an object that the snapshot lacks: no answer has depended on that object yet,
-// and the watch will deliver it.
-func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
+// adopt stores objects that came from the API server itself and are newer than in the snapshot, and publishes the new snapshot. It returns
+// the number of these objects, and the ids of the groups whose size they change. A later version from the watch replaces the stored one. A
+// deletion event from the watch takes effect, too, because no later event would remove the object again. For the same reason only the
+// watch adds an object, or replaces it by another one of the same name.
+func (s *store) adopt(objects ...client.Object) (adopted int, resized map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var events []membership.Event

@@ -16,7 +16,6 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
-	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 const (
@@ -31,14 +30,9 @@ type request struct {
 	// reason is the reason of the Event that reports the change.
 	reason string
 	// grows is true for an increase, which needs a leader that creates the Machines.
-	grows    bool
-	decision decision
-}
-
-// decision computes what a call changes. After a conflict with another writer, Decide is called again with a newer snapshot.
-type decision interface {
-	// Decide returns the change for the group with the id. It reads the group and its Machines from the snapshot.
-	Decide(s *model.Snapshot, id string) (resize.Change, error)
+	grows bool
+	// decide returns the change for a group of the snapshot. After a conflict with another writer, it is called again with a newer snapshot.
+	decide func(s *model.Snapshot, g *model.Group) (model.Change, error)
 }
 
 // writer changes the objects of groups. It handles one call per group at a time, and each call makes one conditional write.
@@ -181,7 +175,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	if g.Owner.Restoring {
 		return model.Refusef(model.Unavailable, "changing %s: nothing was changed, because a client has removed spec.replicas and drover has not restored it yet", g.ID)
 	}
-	c, err := r.decision.Decide(s, g.ID)
+	c, err := r.decide(s, g)
 	if err != nil {
 		return err
 	}
@@ -191,7 +185,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 			"The autoscaler asked to take back %d requests for nodes, but only %d are open above the minimum of %d", c.Asked, lowered, g.Min)
 	}
 	if c.None() {
-		w.store.adopt(g.Owner.Object, c.Kept...)
+		w.store.conceal(g, c.Kept)
 		log.Info("Nothing to change", "size", g.Target)
 		return nil
 	}
@@ -200,7 +194,8 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 		return err
 	}
 	w.freshness.reach.AnsweredControl()
-	w.store.adopt(after, c.Kept...)
+	w.store.conceal(g, c.Kept)
+	w.store.adopt(after)
 	w.metrics.changed(g.ID, r.reason, g.Target, c.Replicas, w.clock.Now())
 	w.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", g.Target, c.Replicas, c.Naming())
 	log.Info("Changed a node group", "before", g.Target, "after", c.Replicas, "removed", len(c.Remove))

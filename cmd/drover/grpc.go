@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/autoscale"
-	"github.com/drover-project/drover/autoscale/certs"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -42,8 +41,8 @@ func (o *grpcOptions) validate() error {
 	return errors.Join(
 		unless(len(o.secrets) == 2, "--grpc-secrets %s: name two Secrets, such as drover-grpc,kube-system/cluster-autoscaler-drover", strings.Join(o.secrets, ",")),
 		checkSecretName(own.Name), checkSecretName(autoscalers.Name), checkNamespaces("--grpc-secrets", autoscalers.Namespace),
-		unless(len(o.allowedClients) == 0 || slices.Contains(o.allowedClients, certs.ClientName),
-			"--grpc-allowed-clients: the certificate that drover makes for the autoscaler has the name %s; add this name", certs.ClientName),
+		unless(len(o.allowedClients) == 0 || slices.Contains(o.allowedClients, autoscale.ClientName),
+			"--grpc-allowed-clients: the certificate that drover makes for the autoscaler has the name %s; add this name", autoscale.ClientName),
 	)
 }
 

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/autoscale"
-	"github.com/drover-project/drover/autoscale/certs"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/capacity"
 	"github.com/drover-project/drover/machines/classprotection"
@@ -200,8 +199,11 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: its, Reserved: o.nodes.reserved(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: machines.OtherStartupTaints, BareSets: o.has(bareMachineSets),
-			AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.GPUResource, GPULabel: o.groups.gpuLabel,
+			Control: mgr, Target: w.target, Cloud: its, Clock: now, BareSets: o.has(bareMachineSets),
+			Rules: capacity.Rules{
+				StartupTaint: o.startupTaint, OtherStartupTaints: machines.OtherStartupTaints,
+				AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.GPUResource, GPULabel: o.groups.gpuLabel,
+			},
 		}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
@@ -249,7 +251,7 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 		if err := mgr.Add(keeper); err != nil {
 			return nil, fmt.Errorf("adding the keeper of certificates: %w", err)
 		}
-		serving.Certificates = keeper
+		serving.Keeper = keeper
 	}
 	server, err := autoscale.New(serving)
 	if err != nil {
@@ -263,9 +265,9 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 }
 
 // newCertificates returns the keeper of the certificates that drover creates itself.
-func newCertificates(w wiring, o *options) *certs.Keeper {
+func newCertificates(w wiring, o *options) *autoscale.Keeper {
 	own, autoscalers := o.secretNames(o.namespace)
-	return certs.New(certs.Options{
+	return autoscale.NewKeeper(autoscale.KeeperOptions{
 		Client: w.controllers.GetClient(), Own: own, Autoscaler: autoscalers, Names: o.certificateNames(),
 		Clock: clock.RealClock{}, Registry: metrics.Registry,
 	})

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,26 +30,23 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.C
 	return class.NodeTemplate, nil
 }
 
-// overShape replaces values of the flavor, and of the kubelet's settings, by those that a class sets.
-func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
-	if c == nil {
-		return
-	}
+// overCapacity replaces the resources of the flavor, and the number of pods of the kubelet's settings, by those in the list.
+func overCapacity(list corev1.ResourceList, shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
 	for name, into := range map[corev1.ResourceName]*resource.Quantity{
 		corev1.ResourceCPU: &shape.CPU, corev1.ResourceMemory: &shape.Memory, corev1.ResourceEphemeralStorage: &shape.Disk,
 	} {
-		if q, ok := c.Capacity[name]; ok && q.Sign() > 0 {
+		if q, ok := list[name]; ok && q.Sign() > 0 {
 			*into = q.DeepCopy()
 		}
 	}
-	if pods, ok := c.Capacity[corev1.ResourcePods]; ok && pods.Sign() > 0 {
+	if pods, ok := list[corev1.ResourcePods]; ok && pods.Sign() > 0 {
 		settings.MaxPods = int32(pods.Value())
 	}
-	for into, value := range map[*string]string{&shape.Flavor: c.InstanceType, &shape.Region: c.Region, &shape.Zone: c.Zone} {
-		if value != "" {
-			*into = value
-		}
-	}
+}
+
+// overShape replaces values of the flavor by those that a class sets.
+func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape) {
+	shape.Flavor, shape.Region, shape.Zone = cmp.Or(c.InstanceType, shape.Flavor), cmp.Or(c.Region, shape.Region), cmp.Or(c.Zone, shape.Zone)
 	if c.Architecture != nil {
 		shape.Architecture = *c.Architecture
 	}
@@ -56,9 +54,6 @@ func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *boot
 
 // beyond adds the resources that a class sets and that the flavor's capacity lacks.
 func beyond(c *v1alpha1.ClassNodeTemplate, t *v1alpha1.NodeTemplate) {
-	if c == nil {
-		return
-	}
 	for _, list := range []corev1.ResourceList{c.Capacity, c.VirtualCapacity} {
 		for name, q := range list {
 			if _, known := t.Capacity[name]; known {

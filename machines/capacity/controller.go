@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -41,23 +42,13 @@ const (
 
 // Options configure a Reconciler.
 type Options struct {
-	// Control is the cluster with the MachineDeployments. Target is the cluster with their Nodes; it is Control when there is only one
-	// cluster.
+	// Control is the cluster with the MachineDeployments. Target is the cluster with their Nodes.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	// Clock returns the time. Default: the real clock.
 	Clock clock.PassiveClock
-	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. Default:
-	// v1alpha1.DefaultStartupTaint.
-	StartupTaint string
-	// OtherStartupTaints are the keys of taints that other programs remove before a node takes pods.
-	OtherStartupTaints []string
-	// AllowedNodeLabels are the keys of reserved labels (see [v1alpha1.IsReservedNodeLabel]) that nodes may have.
-	AllowedNodeLabels []string
-	// GPUResource is the name under which a node reports the GPUs of a flavor. Default: DefaultGPUResource.
-	GPUResource corev1.ResourceName
-	// GPULabel is the key of the label that holds the type of a node's GPUs; empty when there is none.
-	GPULabel string
+	// Rules apply to all templates. Default of StartupTaint: v1alpha1.DefaultStartupTaint; of GPUResource: DefaultGPUResource.
+	Rules
 	// BareSets reports whether MachineSets without a MachineDeployment have templates too.
 	BareSets bool
 }
@@ -65,42 +56,27 @@ type Options struct {
 // Reconciler writes the node template of each MachineDeployment. With BareSets it also writes the node templates of MachineSets without
 // a deployment.
 type Reconciler struct {
-	control, target cluster.Cluster
-	client          client.Client
+	Options
+	client client.Client
 	// nodes reads Nodes.
 	nodes    client.Reader
-	cloud    cloud.Cloud
-	clock    clock.PassiveClock
 	recorder events.EventRecorder
-	rules    Rules
-	bareSets bool
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	if o.Target == nil {
-		o.Target = o.Control
-	}
 	r := newReconciler(o, o.Control.GetClient(), o.Control.GetEventRecorder("drover-capacity"))
-	r.control, r.target, r.nodes = o.Control, o.Target, o.Target.GetClient()
+	r.nodes = o.Target.GetClient()
 	return r
 }
 
 func newReconciler(o Options, c client.Client, recorder events.EventRecorder) *Reconciler {
-	r := &Reconciler{
-		client: c, nodes: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, bareSets: o.BareSets,
-		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, AllowedNodeLabels: o.AllowedNodeLabels, GPUResource: o.GPUResource, GPULabel: o.GPULabel},
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	if r.clock == nil {
-		r.clock = clock.RealClock{}
-	}
-	if r.rules.StartupTaint == "" {
-		r.rules.StartupTaint = v1alpha1.DefaultStartupTaint
-	}
-	if r.rules.GPUResource == "" {
-		r.rules.GPUResource = DefaultGPUResource
-	}
-	return r
+	o.StartupTaint = cmp.Or(o.StartupTaint, v1alpha1.DefaultStartupTaint)
+	o.GPUResource = cmp.Or(o.GPUResource, DefaultGPUResource)
+	return &Reconciler{Options: o, client: c, nodes: c, recorder: recorder}
 }
 
 // Reconcile resolves the template of one deployment and writes what has changed.
@@ -138,7 +114,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *subject) (ctrl.Result, erro
 
 // template computes the template from the cloud, the class and the existing nodes.
 func (r *Reconciler) template(ctx context.Context, s *subject) (resolved, *fault.Error) {
-	shape, err := r.cloud.Shape(ctx, s.GetNamespace(), s.template)
+	shape, err := r.Cloud.Shape(ctx, s.GetNamespace(), s.template)
 	if err != nil {
 		return resolved{}, fault.Of(err)
 	}
@@ -146,7 +122,7 @@ func (r *Reconciler) template(ctx context.Context, s *subject) (resolved, *fault
 	if err != nil {
 		return resolved{}, fault.Of(err)
 	}
-	t, err := r.rules.template(s, shape, class)
+	t, err := r.Rules.template(s, shape, class)
 	if err != nil {
 		return resolved{}, fault.Of(err)
 	}
@@ -223,7 +199,7 @@ func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
 	if same && apiequality.Semantic.DeepEqual(s.known, v.template) {
 		return nil
 	}
-	v.condition.LastTransitionTime = metav1.NewTime(r.clock.Now())
+	v.condition.LastTransitionTime = metav1.NewTime(r.Clock.Now())
 	if known != nil && known.Status == v.condition.Status {
 		v.condition.LastTransitionTime = known.LastTransitionTime
 	}

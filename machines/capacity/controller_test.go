@@ -261,7 +261,7 @@ func TestADeploymentThatIsCreatedWhileTheManagerRunsGetsANodeTemplate(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := New(Options{Control: mgr, Cloud: b.cloud}).SetupWithManager(mgr); err != nil {
+	if err := New(Options{Control: mgr, Target: mgr, Cloud: b.cloud}).SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -83,10 +83,10 @@ func (r *Reconciler) learn(ctx context.Context, s *subject, t *resolved) error {
 	}
 	maps.Copy(t.Capacity, taught.Capacity)
 	maps.Copy(t.Allocatable, taught.Allocatable)
-	nodes = settled(nodes, r.clock.Now())
+	nodes = settled(nodes, r.Clock.Now())
 	t.learnMarks(nodes)
 	t.unlike = t.differences(nodes)
-	for _, key := range v1alpha1.WithheldNodeLabels(r.rules.AllowedNodeLabels, t.Labels) {
+	for _, key := range v1alpha1.WithheldNodeLabels(r.AllowedNodeLabels, t.Labels) {
 		delete(t.Labels, key)
 	}
 	return nil
@@ -112,7 +112,7 @@ func (r *Reconciler) learnFromNeighbours(ctx context.Context, s *subject, t *res
 			others = append(others, foreign(neighbour, nodes)...)
 		}
 	}
-	t.learnMarks(settled(others, r.clock.Now()))
+	t.learnMarks(settled(others, r.Clock.Now()))
 	return nil
 }
 

@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 )
 
 // override holds the values that a deployment's annotations set for its nodes.
 type override struct {
-	cpu, memory, disk *resource.Quantity
-	maxPods           int32
-	gpuType           string
-	gpuCount          int64
-	labels            map[string]string
-	taints            []corev1.Taint
+	// capacity holds CPU, memory, disk and pods.
+	capacity corev1.ResourceList
+	gpuType  string
+	gpuCount int64
+	labels   map[string]string
+	taints   []corev1.Taint
 	// ignored describes, for users, the annotations whose values cannot be used.
 	ignored []string
 }
 
 // readOverride reads the annotations. A value that cannot be used is ignored, and so is one part of a list of labels or taints; the others
 // apply.
-func readOverride(annotations map[string]string) (o override) {
+func readOverride(annotations map[string]string) override {
+	o := override{capacity: corev1.ResourceList{}}
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		name, ok := strings.CutPrefix(key, v1alpha1.AnnotationCapacity)
 		if !ok {
@@ -55,15 +55,17 @@ func (o *override) set(name, value string) (err error) {
 	}
 	switch name {
 	case "cpu":
-		o.cpu, err = positive(value)
+		return o.have(corev1.ResourceCPU, value)
 	case "memory":
-		o.memory, err = positive(value)
+		return o.have(corev1.ResourceMemory, value)
 	case "ephemeral-disk":
-		o.disk, err = positive(value)
+		return o.have(corev1.ResourceEphemeralStorage, value)
 	case "maxPods":
-		var n int64
-		n, err = count(value)
-		o.maxPods = int32(n)
+		pods, err := count(value)
+		if err != nil || pods == 0 {
+			return err
+		}
+		o.capacity[corev1.ResourcePods] = *resource.NewQuantity(pods, resource.DecimalSI)
 	case "gpu-type":
 		if problems := validation.IsQualifiedName(value); len(problems) > 0 {
 			return fmt.Errorf("it is not the name of a resource: %s", problems[0])
@@ -79,16 +81,16 @@ func (o *override) set(name, value string) (err error) {
 	return err
 }
 
-// apply replaces the values of the flavor and the kubelet's settings by those of the override.
-func (o override) apply(shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
-	for into, value := range map[*resource.Quantity]*resource.Quantity{&shape.CPU: o.cpu, &shape.Memory: o.memory, &shape.Disk: o.disk} {
-		if value != nil {
-			*into = *value
-		}
+// have sets the quantity of a resource. A quantity of 0 sets nothing.
+func (o *override) have(name corev1.ResourceName, value string) error {
+	q, err := resource.ParseQuantity(value)
+	if err != nil || q.Sign() < 0 {
+		return fmt.Errorf("it must be a quantity such as 4 or 16Gi")
 	}
-	if o.maxPods > 0 {
-		settings.MaxPods = o.maxPods
+	if !q.IsZero() {
+		o.capacity[name] = q
 	}
+	return nil
 }
 
 // within lowers the resources that annotations or a class have set to those of the flavor, and the number of GPUs in annotations too. It
@@ -117,14 +119,9 @@ func (o *override) within(flavor cloud.Shape, shape *cloud.Shape) (refuted []str
 
 // extend adds to the template the labels, taints and GPUs that annotations set.
 func (o override) extend(t *v1alpha1.NodeTemplate) {
-	for key, value := range o.labels {
-		t.Labels[key] = value
-	}
+	maps.Copy(t.Labels, o.labels)
 	t.Taints = withTaints(t.Taints, o.taints)
-	if o.gpuCount > 0 {
-		gpus := *resource.NewQuantity(o.gpuCount, resource.DecimalSI)
-		t.Capacity[corev1.ResourceName(o.gpuType)], t.Allocatable[corev1.ResourceName(o.gpuType)] = gpus, gpus
-	}
+	addGPUs(t, corev1.ResourceName(o.gpuType), o.gpuCount)
 }
 
 // withTaints adds taints to a list. A taint replaces the one with the same key and effect, of which a node has only one.
@@ -137,18 +134,6 @@ func withTaints(list, more []corev1.Taint) []corev1.Taint {
 		}
 	}
 	return list
-}
-
-// positive parses a quantity. It returns nil for 0, which sets nothing.
-func positive(value string) (*resource.Quantity, error) {
-	q, err := resource.ParseQuantity(value)
-	if err != nil || q.Sign() < 0 {
-		return nil, fmt.Errorf("it must be a quantity such as 4 or 16Gi")
-	}
-	if q.IsZero() {
-		return nil, nil
-	}
-	return &q, nil
 }
 
 func count(value string) (int64, error) {

@@ -64,14 +64,18 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	annotated := settings
 	over := readOverride(s.GetAnnotations())
 	flavor := shape
-	overShape(class, &shape, &settings)
-	over.apply(&shape, &settings)
+	if class == nil {
+		class = &v1alpha1.ClassNodeTemplate{}
+	}
+	overShape(class, &shape)
+	overCapacity(class.Capacity, &shape, &settings)
+	overCapacity(over.capacity, &shape, &settings)
 	refuted := slices.Concat(settings.Ignored, over.ignored, over.within(flavor, &shape))
 	left, err := allocatable(shape, settings, kernelMemory)
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
 	}
-	given := over.given(class)
+	given := slices.AppendSeq(slices.Collect(maps.Keys(class.Capacity)), maps.Keys(over.capacity))
 	out := resolved{given: given, flavor: capacity(flavor, settings.MaxPods), refuted: refuted, settings: annotated, NodeTemplate: &v1alpha1.NodeTemplate{
 		Capacity:    arriving(capacity(shape, settings.MaxPods), given),
 		Allocatable: left,
@@ -82,7 +86,7 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 		out.guessed = archLabels
 		set(out.Labels, "amd64", archLabels...)
 	}
-	addGPUs([]corev1.ResourceList{out.Capacity, out.Allocatable}, r.GPUResource, shape.GPUs)
+	addGPUs(out.NodeTemplate, r.GPUResource, shape.GPUs)
 	beyond(class, out.NodeTemplate)
 	over.extend(out.NodeTemplate)
 	if kind, labelled := out.Labels[r.GPULabel]; labelled && r.GPULabel != "" && v1alpha1.HasResource(out.Allocatable, v1alpha1.IsKnownGPU) {
@@ -96,23 +100,6 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	}
 	out.lesson, err = lesson(s.template, shape, settings)
 	return out, err
-}
-
-// given returns the resources that annotations or a class set.
-func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName {
-	var names []corev1.ResourceName
-	if class != nil {
-		names = slices.Collect(maps.Keys(class.Capacity))
-	}
-	for name, said := range map[corev1.ResourceName]bool{
-		corev1.ResourceCPU: o.cpu != nil, corev1.ResourceMemory: o.memory != nil,
-		corev1.ResourceEphemeralStorage: o.disk != nil, corev1.ResourcePods: o.maxPods > 0,
-	} {
-		if said {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // archLabels are the labels of the architecture.
@@ -163,12 +150,10 @@ func (r Rules) taints(of []corev1.Taint) []corev1.Taint {
 	return out
 }
 
-// addGPUs adds GPUs to lists of resources.
-func addGPUs(lists []corev1.ResourceList, name corev1.ResourceName, n int64) {
-	if n == 0 {
-		return
-	}
-	for _, list := range lists {
-		list[name] = *resource.NewQuantity(n, resource.DecimalSI)
+// addGPUs adds GPUs to a template.
+func addGPUs(t *v1alpha1.NodeTemplate, name corev1.ResourceName, n int64) {
+	if n > 0 {
+		gpus := *resource.NewQuantity(n, resource.DecimalSI)
+		t.Capacity[name], t.Allocatable[name] = gpus, gpus
 	}
 }

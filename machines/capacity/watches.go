@@ -24,11 +24,11 @@ import (
 // SetupWithManager registers the controller with the manager. The controller runs when specs or annotations change, when a Node of a
 // group becomes Ready, and at intervals.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
-	if err := watching(mgr, "capacity", changed(r, &v1alpha1.MachineDeployment{}), r.nodesReady(r.deploymentOf)).Complete(r); err != nil || !r.bareSets {
+	if err := watching(mgr, "capacity", changed(r, &v1alpha1.MachineDeployment{}), r.nodesReady(false)).Complete(r); err != nil || !r.BareSets {
 		return err
 	}
 	sets := reconcile.Func(r.reconcileSet)
-	return watching(mgr, "capacity-sets", changed(r, &v1alpha1.MachineSet{}), r.nodesReady(r.bareSetOf)).Complete(sets)
+	return watching(mgr, "capacity-sets", changed(r, &v1alpha1.MachineSet{}), r.nodesReady(true)).Complete(sets)
 }
 
 func watching(mgr manager.Manager, name string, sources ...source.Source) *builder.Builder {
@@ -41,7 +41,7 @@ func watching(mgr manager.Manager, name string, sources ...source.Source) *build
 
 // changed returns a source of the objects of one kind whose spec or annotations have changed.
 func changed[T client.Object](r *Reconciler, of T) source.Source {
-	return source.Kind(r.control.GetCache(), of, &handler.TypedEnqueueRequestForObject[T]{}, predicate.Or[T](
+	return source.Kind(r.Control.GetCache(), of, &handler.TypedEnqueueRequestForObject[T]{}, predicate.Or[T](
 		predicate.TypedGenerationChangedPredicate[T]{}, predicate.TypedAnnotationChangedPredicate[T]{},
 	))
 }
@@ -49,15 +49,15 @@ func changed[T client.Object](r *Reconciler, of T) source.Source {
 // settling is how long drover waits for further Nodes to become Ready, so that it learns from all of them together.
 const settling = time.Second
 
-// nodesReady returns a source of the owners of Machines whose Node takes pods, according to the Machines' conditions.
-func (r *Reconciler) nodesReady(owner func(context.Context, *v1alpha1.Machine) []reconcile.Request) source.Source {
-	return source.Kind(r.control.GetCache(), &v1alpha1.Machine{}, handler.TypedFuncs[*v1alpha1.Machine, reconcile.Request]{
+// nodesReady returns a source of the owners of Machines whose Node takes pods, according to the Machines' conditions (see ownerOf).
+func (r *Reconciler) nodesReady(bare bool) source.Source {
+	return source.Kind(r.Control.GetCache(), &v1alpha1.Machine{}, handler.TypedFuncs[*v1alpha1.Machine, reconcile.Request]{
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.Machine], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if running(e.ObjectOld) || !running(e.ObjectNew) {
 				return
 			}
-			for _, request := range owner(ctx, e.ObjectNew) {
-				queue.AddAfter(request, settling)
+			if owner, ok := r.ownerOf(ctx, e.ObjectNew, bare); ok {
+				queue.AddAfter(reconcile.Request{NamespacedName: owner}, settling)
 			}
 		},
 	})
@@ -67,33 +67,22 @@ func running(m *v1alpha1.Machine) bool {
 	return m.Condition(v1alpha1.ConditionReady).Status == corev1.ConditionTrue
 }
 
-func (r *Reconciler) setOf(ctx context.Context, m *v1alpha1.Machine) *v1alpha1.MachineSet {
+// ownerOf returns the object that has the template of a Machine: the deployment of its set or, when bare is true, a set without a
+// deployment. It returns false when there is none.
+func (r *Reconciler) ownerOf(ctx context.Context, m *v1alpha1.Machine, bare bool) (types.NamespacedName, bool) {
+	key := types.NamespacedName{Namespace: m.Namespace}
 	owner := metav1.GetControllerOfNoCopy(m)
 	if owner == nil {
-		return nil
+		return key, false
 	}
+	key.Name = owner.Name
 	s := &v1alpha1.MachineSet{}
-	if err := r.client.Get(ctx, types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}, s); err != nil {
-		return nil
+	if err := r.client.Get(ctx, key, s); err != nil {
+		return key, false
 	}
-	return s
-}
-
-func (r *Reconciler) deploymentOf(ctx context.Context, m *v1alpha1.Machine) []reconcile.Request {
-	s := r.setOf(ctx, m)
-	if s == nil {
-		return nil
+	deployment := metav1.GetControllerOfNoCopy(s)
+	if deployment != nil {
+		key.Name = deployment.Name
 	}
-	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}}}
-	}
-	return nil
-}
-
-func (r *Reconciler) bareSetOf(ctx context.Context, m *v1alpha1.Machine) []reconcile.Request {
-	s := r.setOf(ctx, m)
-	if s == nil || metav1.GetControllerOfNoCopy(s) != nil {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(s)}}
+	return key, bare == (deployment == nil)
 }

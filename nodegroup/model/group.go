@@ -125,19 +125,8 @@ func (g *Group) Counts(m *membership.Member) bool { return g.Hidden[m.UID()] == 
 
 // Promises returns the Machines without a node that count in the size, in the order in which DecreaseTargetSize removes them.
 func (g *Group) Promises() []*membership.Member {
-	var facts []rollout.MachineFacts
-	byUID := map[types.UID]*membership.Member{}
-	for _, m := range g.Members {
-		if g.Counts(m) {
-			facts = append(facts, m.Facts)
-			byUID[m.UID()] = m
-		}
-	}
-	var promised []*membership.Member
-	for _, m := range rollout.Unfulfilled(facts) {
-		promised = append(promised, byUID[m.UID])
-	}
-	return promised
+	counted := slices.DeleteFunc(slices.Clone(g.Members), func(m *membership.Member) bool { return !g.Counts(m) })
+	return ordered(counted, rollout.Unfulfilled)
 }
 
 // Concealed reports whether the member's node is hidden from the autoscaler because it has registered but not started yet. This

@@ -56,6 +56,8 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	next.now = now
 	var dirty map[string]bool
 	next.Index, dirty = s.Index.Apply(events)
+	next.seen = maps.Clone(s.seen)
+	maps.DeleteFunc(next.seen, func(uid types.UID, _ time.Time) bool { return next.Index.Member(uid) == nil })
 	for id, g := range s.Groups {
 		if !g.recheck.IsZero() && !now.Before(g.recheck) || s.flaw != nil {
 			dirty[id] = true
@@ -146,18 +148,23 @@ func (g *Group) check() error {
 // groupOf returns the group that the node of a request belongs to. It returns nil for a node that belongs to no Machine, for a
 // node whose Machine is being removed (CA-C31, C32), and for a node that is shown as not registered yet.
 func (s *Snapshot) groupOf(n membership.Node) *Group {
-	if p, ok := n.Placeholder(); ok {
-		return s.Groups[p.Group]
-	}
-	m := s.Index.Find(n)
-	if m == nil {
-		return nil
-	}
-	g := s.Groups[s.Index.GroupOf(m)]
-	if g == nil || !g.Counts(m) || g.Concealed(m) {
+	g, m := s.find(n)
+	if g == nil || m != nil && (!g.Counts(m) || g.Concealed(m)) {
 		return nil
 	}
 	return g
+}
+
+// find returns the group of the node of a request, and the Machine of a node that is not a placeholder; nil when there is none.
+func (s *Snapshot) find(n membership.Node) (*Group, *membership.Member) {
+	if p, ok := n.Placeholder(); ok {
+		return s.Groups[p.Group], nil
+	}
+	m := s.Index.Find(n)
+	if m == nil {
+		return nil, nil
+	}
+	return s.Groups[s.Index.GroupOf(m)], m
 }
 
 // Named returns the member that the node of a request refers to, whether hidden or not; nil when there is none.
@@ -175,44 +182,21 @@ func (s *Snapshot) Named(n membership.Node) *membership.Member {
 // Flaw returns the first broken invariant; nil when all invariants hold.
 func (s *Snapshot) Flaw() error { return s.flaw }
 
-// WithSeen returns a snapshot that records that the autoscaler has seen the current errors of the members, and has asked to
-// remove them.
+// WithSeen returns a snapshot that records that the autoscaler has seen the errors of the members of g, and has asked to remove them. The
+// record of a Machine ends with the Machine.
 func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
-	if len(members) == 0 {
-		return s
-	}
 	next := *s
-	next.seen = maps.Clone(s.seen)
-	if next.seen == nil {
-		next.seen = map[types.UID]time.Time{}
-	}
+	next.seen = map[types.UID]time.Time{}
+	maps.Copy(next.seen, s.seen)
 	for _, m := range members {
-		if s.Index.Member(m.UID()) != nil { // the entry of a Machine that is gone would never be removed
-			next.seen[m.UID()] = g.lastFailure(m)
-		}
+		next.seen[m.UID()] = g.lastFailure(m)
 	}
-	return &next
-}
-
-// Forget returns the snapshot without the entry that WithSeen added for the Machine.
-func (s *Snapshot) Forget(machine types.UID) *Snapshot {
-	if _, ok := s.seen[machine]; !ok {
-		return s
-	}
-	next := *s
-	next.seen = maps.Clone(s.seen)
-	delete(next.seen, machine)
 	return &next
 }
 
 // ResourcesOf returns the resources that a node has according to its group's template; nil when they are not known.
 func (s *Snapshot) ResourcesOf(n membership.Node) corev1.ResourceList {
-	var g *Group
-	if p, ok := n.Placeholder(); ok {
-		g = s.Groups[p.Group]
-	} else if m := s.Index.Find(n); m != nil {
-		g = s.Groups[s.Index.GroupOf(m)]
-	}
+	g, _ := s.find(n)
 	if g == nil || g.Owner.Template == nil {
 		return nil
 	}

@@ -103,6 +103,13 @@ func (g *Group) classes() (classes [4][]*membership.Member) {
 // inDeletionOrder sorts members in the order in which they are deleted: first Machines without a node, in the order in which
 // DecreaseTargetSize removes them, then the others in the order of the set's delete policy.
 func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy) []*membership.Member {
+	return ordered(members, func(facts []rollout.MachineFacts) []*v1alpha1.Machine {
+		return slices.Concat(rollout.Unfulfilled(facts), rollout.DeletionOrder(facts, policy, nil))
+	})
+}
+
+// ordered returns the members whose Machines order returns, each once and in that order.
+func ordered(members []*membership.Member, order func([]rollout.MachineFacts) []*v1alpha1.Machine) []*membership.Member {
 	facts := make([]rollout.MachineFacts, 0, len(members))
 	byUID := make(map[types.UID]*membership.Member, len(members))
 	for _, m := range members {
@@ -110,7 +117,7 @@ func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy)
 		byUID[m.UID()] = m
 	}
 	sorted := make([]*membership.Member, 0, len(members))
-	for _, m := range slices.Concat(rollout.Unfulfilled(facts), rollout.DeletionOrder(facts, policy, nil)) {
+	for _, m := range order(facts) {
 		if next := byUID[m.UID]; next != nil {
 			sorted = append(sorted, next)
 			delete(byUID, m.UID)

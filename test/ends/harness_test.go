@@ -167,7 +167,7 @@ func (w *world) drover() manager.Manager {
 		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now}),
 		unhealthy,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os}),
-		capacity.New(capacity.Options{Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: v1alpha1.DefaultStartupTaint}),
+		capacity.New(capacity.Options{Control: mgr, Target: mgr, Cloud: os, Clock: now}),
 	} {
 		w.must(controller.SetupWithManager(mgr))
 	}

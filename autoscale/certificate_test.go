@@ -1,6 +1,7 @@
-package certs
+package autoscale
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"maps"
 	"slices"
@@ -14,7 +15,7 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func at(years float64) time.Time { return origin.Add(time.Duration(years * float64(year))) }
 
 // made returns an authority that was created the given number of years after origin.
-func made(t *testing.T, years float64) *pair {
+func made(t *testing.T, years float64) *tls.Certificate {
 	t.Helper()
 	a, _, err := keepAuthority(map[string][]byte{}, at(years))
 	if err != nil {
@@ -41,8 +42,8 @@ func TestWhenDroverMakesANewCertificateAuthority(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, changes, err := keepAuthority(maps.Clone(data), tc.now)
-			if err != nil || got.cert.Equal(first.cert) == tc.made || len(changes) > 0 != tc.made {
-				t.Errorf("a new authority: %v, changes %v, error %v; want a new one: %v", !got.cert.Equal(first.cert), changes, err, tc.made)
+			if err != nil || got.Leaf.Equal(first.Leaf) == tc.made || len(changes) > 0 != tc.made {
+				t.Errorf("a new authority: %v, changes %v, error %v; want a new one: %v", !got.Leaf.Equal(first.Leaf), changes, err, tc.made)
 			}
 		})
 	}
@@ -66,8 +67,8 @@ func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		wanted  wanted
-		have    *pair
-		trusted *pair
+		have    *tls.Certificate
+		trusted *tls.Certificate
 		now     time.Time
 		want    string
 	}{
@@ -98,7 +99,7 @@ func TestWhichNamesANewCertificateHas(t *testing.T) {
 	w := wanted{names: []string{"new.example", "a.example"}}
 	for _, tc := range []struct {
 		name   string
-		before *pair
+		before *tls.Certificate
 		now    time.Time
 		want   []string
 	}{

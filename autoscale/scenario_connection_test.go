@@ -1,4 +1,4 @@
-package certs_test
+package autoscale_test
 
 import (
 	"context"
@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-project/drover/autoscale"
-	"github.com/drover-project/drover/autoscale/certs"
 )
 
 var (
@@ -89,9 +88,9 @@ func TestConnectionsWithTheCertificatesThatDroverMakes(t *testing.T) {
 	c := fake.NewFakeClient()
 	// The certificates must be valid now, because TLS uses the real time: they are created 300 days before now.
 	clock := clocktesting.NewFakeClock(time.Now().AddDate(0, 0, -300))
-	keeper := certs.New(certs.Options{Client: c, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc"}, Clock: clock})
+	keeper := autoscale.NewKeeper(autoscale.KeeperOptions{Client: c, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc"}, Clock: clock})
 	server, err := autoscale.New(autoscale.Options{
-		Address: "127.0.0.1:0", SelfSigned: true, Certificates: keeper, AllowedClients: []string{certs.ClientName},
+		Address: "127.0.0.1:0", SelfSigned: true, Keeper: keeper, AllowedClients: []string{autoscale.ClientName},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package resize
+package model
 
 import (
 	"math"
@@ -7,18 +7,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/test/pools"
 )
 
 // groupOf returns the node group of a pool in a snapshot.
-func groupOf(w *pools.World, p *pools.Pool) *model.Group {
+func groupOf(w *pools.World, p *pools.Pool) *Group {
 	var events []membership.Event
 	for _, o := range w.Objects() {
 		events = append(events, membership.Event{Object: o})
 	}
-	return model.Empty(model.Rules{Discovery: model.Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
+	return Empty(Rules{Discovery: Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
 }
 
 // FuzzNewSizesAreWithinTheBounds resizes a group with arbitrary size and bounds by an arbitrary number: nothing may panic, and a changed size must
@@ -35,12 +34,12 @@ func FuzzNewSizesAreWithinTheBounds(f *testing.F) {
 		p.Machine("a-1")
 		g := groupOf(w, p)
 		delta = max(delta, 1)
-		if c, err := (Increase{Delta: delta}).Decide(holding(g), g.ID); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
+		if c, err := Increase(g, delta); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
 			t.Errorf("increasing %d of at most %d by %d makes it %d", g.Target, g.Max, delta, c.Replicas)
 		}
-		c, err := (Decrease{Delta: -delta}).Decide(holding(g), g.ID)
-		if err != nil || c.Replicas > g.Target || c.Replicas < min(g.Min, g.Target) {
-			t.Errorf("taking %d back from %d of at least %d makes it %d, error %v", delta, g.Target, g.Min, c.Replicas, err)
+		c := Decrease(g, -delta)
+		if c.Replicas > g.Target || c.Replicas < min(g.Min, g.Target) {
+			t.Errorf("taking %d back from %d of at least %d makes it %d", delta, g.Target, g.Min, c.Replicas)
 		}
 	})
 }
@@ -49,10 +48,10 @@ func TestAnIncreaseAboveTheMaximumIsRefused(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 5)
 	g := groupOf(w, p)
-	if _, err := (Increase{Delta: 3}).Decide(holding(g), g.ID); model.KindOf(err) != model.FailedPrecondition {
-		t.Errorf("CA-C57 got error %v, want kind %s", err, model.FailedPrecondition)
+	if _, err := Increase(g, 3); KindOf(err) != FailedPrecondition {
+		t.Errorf("CA-C57 got error %v, want kind %s", err, FailedPrecondition)
 	}
-	if c, err := (Increase{Delta: 2}).Decide(holding(g), g.ID); err != nil || c.Replicas != 5 {
+	if c, err := Increase(g, 2); err != nil || c.Replicas != 5 {
 		t.Errorf("CA-C57 got size %d and error %v, want 5", c.Replicas, err)
 	}
 }
@@ -75,8 +74,8 @@ func TestPatchesOfAGroup(t *testing.T) {
 		p.Deployment.Spec.Removals = make([]v1alpha1.Removal, v1alpha1.MaxRemovals)
 		full := groupOf(w, p)
 		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(pools.OpenStack, m)}}.Patch(pools.Noon)
-		if model.KindOf(err) != model.ResourceExhausted {
-			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
+		if KindOf(err) != ResourceExhausted {
+			t.Errorf("got error %v, want kind %s", err, ResourceExhausted)
 		}
 	})
 	t.Run("a patch sets the placeholders' series to 0 when the next number would exceed the largest int32", func(t *testing.T) {
@@ -86,9 +85,4 @@ func TestPatchesOfAGroup(t *testing.T) {
 			t.Errorf("got %s, error %v, want %s", got, err, want)
 		}
 	})
-}
-
-// holding returns a snapshot with g as its only group.
-func holding(g *model.Group) *model.Snapshot {
-	return &model.Snapshot{Groups: map[string]*model.Group{g.ID: g}}
 }

@@ -1,4 +1,4 @@
-package resize
+package model
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
@@ -21,7 +20,7 @@ const Manager = "drover-nodegroup"
 // placeholders, all or nothing.
 type Change struct {
 	// Group is the group in the version for which the change was decided.
-	Group *model.Group
+	Group *Group
 	// Replicas is the new size.
 	Replicas int32
 	// Asked is the number of replicas without a node that a DecreaseTargetSize call wants to take back; 0 for other calls.
@@ -73,7 +72,7 @@ func (c Change) removals(now time.Time) ([]v1alpha1.Removal, error) {
 	before := c.Group.Owner.Removals
 	all := append(slices.DeleteFunc(slices.Clone(before), func(r v1alpha1.Removal) bool { return named[r.Name] }), added...)
 	if len(all) > v1alpha1.MaxRemovals {
-		return nil, model.Refusef(model.ResourceExhausted, "removing %d machines from %s: its list of removals has %d of at most %d entries; try again when some of those machines are gone",
+		return nil, Refusef(ResourceExhausted, "removing %d machines from %s: its list of removals has %d of at most %d entries; try again when some of those machines are gone",
 			len(added), c.Group.ID, len(before), v1alpha1.MaxRemovals)
 	}
 	return all, nil

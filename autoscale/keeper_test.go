@@ -1,4 +1,4 @@
-package certs
+package autoscale
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func newWorld(t *testing.T, c client.Client) *world {
 
 // another returns another replica's Keeper for the same Secrets.
 func (w *world) another() *Keeper {
-	return New(Options{Client: w.client, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc", "drover.drover"}, Clock: w.clock})
+	return NewKeeper(KeeperOptions{Client: w.client, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc", "drover.drover"}, Clock: w.clock})
 }
 
 func (w *world) look() {
@@ -292,7 +292,7 @@ func TestConflictsWhenAReplicaWritesTheCertificateSecrets(t *testing.T) {
 				t.Fatal("nobody has written in between")
 			}
 			server, _ := w.keeper.Server()
-			if stored, err := pairIn(w.secret(own).Data, "tls.crt", "tls.key"); err != nil || !stored.cert.Equal(server.Leaf) {
+			if stored, err := pairIn(w.secret(own).Data, "tls.crt", "tls.key"); err != nil || !stored.Leaf.Equal(server.Leaf) {
 				t.Error("it serves another certificate than the stored one")
 			}
 			if err := w.connects(w.mounted(), w.keeper); err != nil {
@@ -355,13 +355,13 @@ func TestDroverServesItsLastKnownCertificateWhileTheAPIServerDoesNotAnswer(t *te
 		t.Errorf("the error is %v", err)
 	}
 	select {
-	case <-w.keeper.Ready():
+	case <-w.keeper.ready:
 		t.Fatal("it is ready without a certificate")
 	default:
 	}
 	away = nil
 	w.look()
-	<-w.keeper.Ready()
+	<-w.keeper.ready
 	away = refused
 	if err := w.keeper.look(t.Context()); err == nil || w.connects(mountedBefore(t, w, &away), w.keeper) != nil {
 		t.Errorf("what was read before is not served any more; error %v", err)

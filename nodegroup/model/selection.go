@@ -1,4 +1,4 @@
-package resize
+package model
 
 import (
 	"slices"
@@ -6,13 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 // selection divides the nodes of one DeleteNodes call by the way in which they are removed.
 type selection struct {
-	group *model.Group
+	group *Group
 	// live holds the results of reads from the API server, for Machines that the autoscaler believes to have no node.
 	live Live
 	// firm are Machines with working nodes: either they are removed, or the call is refused.
@@ -35,10 +34,10 @@ type selection struct {
 
 // selectNodes divides the nodes of a DeleteNodes call by the way in which they are removed. It refuses the whole call when one node
 // is not of this group (CA-C74).
-func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, error) {
-	sel := &selection{group: g, live: r.Live, units: map[int32]bool{}}
+func selectNodes(s *Snapshot, g *Group, nodes []membership.Node, live Live) (*selection, error) {
+	sel := &selection{group: g, live: live, units: map[int32]bool{}}
 	taken := map[types.UID]bool{}
-	for _, n := range r.Nodes {
+	for _, n := range nodes {
 		m := s.Named(n)
 		if m == nil {
 			if err := sel.addUnit(n); err != nil {
@@ -47,9 +46,9 @@ func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, erro
 			continue
 		}
 		if id := s.Index.GroupOf(m); id != g.ID {
-			return nil, model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to %s", g.ID, n, id)
+			return nil, Refusef(FailedPrecondition, "removing from %s: node %s belongs to %s", g.ID, n, id)
 		}
-		if taken[m.UID()] || g.Hidden[m.UID()] == model.HiddenListed {
+		if taken[m.UID()] || g.Hidden[m.UID()] == HiddenListed {
 			continue
 		}
 		taken[m.UID()] = true
@@ -66,9 +65,9 @@ func (sel *selection) addUnit(n membership.Node) error {
 	p, ok := n.Placeholder()
 	switch {
 	case ok && p.Group != g.ID:
-		return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to %s", g.ID, n, p.Group)
+		return Refusef(FailedPrecondition, "removing from %s: node %s belongs to %s", g.ID, n, p.Group)
 	case ok && p.Template:
-		return model.Refusef(model.FailedPrecondition, "removing from %s: %s is a template, not a node", g.ID, n)
+		return Refusef(FailedPrecondition, "removing from %s: %s is a template, not a node", g.ID, n)
 	case ok:
 		if p.Machine == "" && p.Series == g.Owner.PlaceholderSeries() && p.Ordinal < g.Gap {
 			sel.units[p.Ordinal] = true
@@ -77,7 +76,7 @@ func (sel *selection) addUnit(n membership.Node) error {
 	case n.Fake() || sel.removed(n):
 		return nil
 	}
-	return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to no machine of the group", g.ID, n)
+	return Refusef(FailedPrecondition, "removing from %s: node %s belongs to no machine of the group", g.ID, n)
 }
 
 // removed reports whether the node's Machine was listed for removal and no longer exists. Node, server and Machine have the
@@ -92,12 +91,12 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	case made && m.Facts.HasNode() && !sel.neverCame(m):
 		// The autoscaler asks to remove a Machine without a node, because its list is up to two minutes old (CA-C70) or drover's
 		// watch of Nodes lags. But the Machine's status already names a node.
-		return model.Refusef(model.FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
-	case g.Hidden[m.UID()] == model.HiddenDeleting:
+		return Refusef(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
+	case g.Hidden[m.UID()] == HiddenDeleting:
 		sel.dying = append(sel.dying, m)
-	case g.Hidden[m.UID()] == model.HiddenSurplus && g.Rolling && m.Facts.HasNode() && !m.Starting():
+	case g.Hidden[m.UID()] == HiddenSurplus && g.Rolling && m.Facts.HasNode() && !m.Starting():
 		sel.rolled = append(sel.rolled, m)
-	case g.Hidden[m.UID()] == model.HiddenSurplus:
+	case g.Hidden[m.UID()] == HiddenSurplus:
 		sel.surplus = append(sel.surplus, m)
 	case made || m.Facts.Failed():
 		sel.loose = append(sel.loose, m)

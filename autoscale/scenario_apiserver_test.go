@@ -1,4 +1,4 @@
-package certs_test
+package autoscale_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/autoscale/certs"
+	"github.com/drover-project/drover/autoscale"
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/test/kube"
 )
@@ -58,14 +58,17 @@ func TestCertificatesOfReplicasThatStartAtTheSameTime(t *testing.T) {
 // were deleted writes the deleted authority once more.
 func startTogether(t *testing.T, drover, admin client.Client, theirs types.NamespacedName) {
 	t.Helper()
-	var replicas []*certs.Keeper
+	var replicas []*autoscale.Keeper
 	for range 5 {
-		k := certs.New(certs.Options{Client: drover, Own: own, Autoscaler: theirs, Names: []string{"drover.drover.svc"}, Clock: clock.RealClock{}})
+		k := autoscale.NewKeeper(autoscale.KeeperOptions{Client: drover, Own: own, Autoscaler: theirs, Names: []string{"drover.drover.svc"}, Clock: clock.RealClock{}})
 		replicas = append(replicas, k)
 		run(t, k.Start)
 	}
 	for _, k := range replicas {
-		<-k.Ready()
+		until(t, "the replica has a certificate", func() bool {
+			_, err := k.Server()
+			return err == nil
+		})
 	}
 	stored := &corev1.Secret{}
 	if err := admin.Get(t.Context(), own, stored); err != nil {

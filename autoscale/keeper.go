@@ -1,4 +1,4 @@
-package certs
+package autoscale
 
 import (
 	"bytes"
@@ -34,8 +34,8 @@ const ClientName = "cluster-autoscaler"
 // other names, and a common name has at most 64 bytes.
 const serverName = "drover"
 
-// Options are the dependencies and settings of a [Keeper].
-type Options struct {
+// KeeperOptions are the dependencies and settings of a [Keeper].
+type KeeperOptions struct {
 	// Client reads Secrets from the API server itself, never from a cache, and writes them.
 	Client client.Client
 	// Own is drover's Secret, with the authority, its key and the server's certificate.
@@ -54,24 +54,25 @@ type Options struct {
 // controller-runtime manager and runs on every replica: when several replicas create a certificate at the same time, the first
 // write wins, and the other replicas read that certificate.
 type Keeper struct {
-	Options
+	KeeperOptions
 	expiry  *prometheus.GaugeVec
 	current atomic.Pointer[served]
-	ready   chan struct{}
-	once    sync.Once
+	// ready is closed when the Keeper has a certificate.
+	ready chan struct{}
+	once  sync.Once
 	// complaint is the text of the last error; empty when the last check succeeded.
 	complaint string
 }
 
 // served holds the certificate and the authority that the server uses for new TLS connections.
 type served struct {
-	certificate tls.Certificate
+	certificate *tls.Certificate
 	clients     *x509.CertPool
 }
 
-// New returns a Keeper. It has no certificate until [Keeper.Start] has checked the Secrets.
-func New(o Options) *Keeper {
-	k := &Keeper{Options: o, ready: make(chan struct{}), expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+// NewKeeper returns a Keeper. It has no certificate until [Keeper.Start] has checked the Secrets.
+func NewKeeper(o KeeperOptions) *Keeper {
+	k := &Keeper{KeeperOptions: o, ready: make(chan struct{}), expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "drover_grpc_certificate_expiry_seconds",
 		Help: "When a certificate that drover has made ends, in seconds since 1970: authority, server, autoscaler.",
 	}, []string{"certificate"})}
@@ -84,15 +85,12 @@ func New(o Options) *Keeper {
 // NeedLeaderElection reports false: every replica serves the autoscaler, and every replica may create missing certificates.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Ready returns a channel that is closed when the Keeper has a certificate.
-func (k *Keeper) Ready() <-chan struct{} { return k.ready }
-
 var errNone = errors.New("there is no certificate yet")
 
 // Server returns the server's certificate.
 func (k *Keeper) Server() (*tls.Certificate, error) {
 	if s := k.current.Load(); s != nil {
-		return &s.certificate, nil
+		return s.certificate, nil
 	}
 	return nil, errNone
 }
@@ -144,9 +142,9 @@ func (k *Keeper) keepBoth(ctx context.Context) error {
 }
 
 // keepOwn brings drover's own Secret up to date, serves its certificate, and returns the authority.
-func (k *Keeper) keepOwn(ctx context.Context) (authority *pair, err error) {
+func (k *Keeper) keepOwn(ctx context.Context) (authority *tls.Certificate, err error) {
 	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: serverName, names: k.Names, life: serverLife}
-	var certificate *pair
+	var certificate *tls.Certificate
 	err = k.keep(ctx, k.Own, func(data map[string][]byte) (changes []string, err error) {
 		if authority, changes, err = keepAuthority(data, k.Clock.Now()); err != nil {
 			return nil, err
@@ -162,14 +160,14 @@ func (k *Keeper) keepOwn(ctx context.Context) (authority *pair, err error) {
 }
 
 // keepAutoscalers brings the Secret of the autoscaler up to date.
-func (k *Keeper) keepAutoscalers(ctx context.Context, authority *pair) error {
+func (k *Keeper) keepAutoscalers(ctx context.Context, authority *tls.Certificate) error {
 	autoscaler := wanted{usage: x509.ExtKeyUsageClientAuth, commonName: ClientName, life: clientLife}
 	return k.keep(ctx, k.Autoscaler, func(data map[string][]byte) ([]string, error) {
 		certificate, changes, err := autoscaler.keep(data, authority, k.Clock.Now())
 		if err != nil {
 			return nil, err
 		}
-		if trusted := authority.encoded(); !bytes.Equal(data[authorityCert], trusted) {
+		if trusted := encoded(authority); !bytes.Equal(data[authorityCert], trusted) {
 			data[authorityCert], changes = trusted, append(changes, "the authority's certificate")
 		}
 		k.expires("autoscaler", certificate)
@@ -178,18 +176,15 @@ func (k *Keeper) keepAutoscalers(ctx context.Context, authority *pair) error {
 }
 
 // serve makes the server use the certificate, and trust the authority, for new connections.
-func (k *Keeper) serve(authority, certificate *pair) {
-	s := &served{
-		certificate: tls.Certificate{Certificate: [][]byte{certificate.cert.Raw}, PrivateKey: certificate.key, Leaf: certificate.cert},
-		clients:     x509.NewCertPool(),
-	}
-	s.clients.AddCert(authority.cert)
+func (k *Keeper) serve(authority, certificate *tls.Certificate) {
+	s := &served{certificate, x509.NewCertPool()}
+	s.clients.AddCert(authority.Leaf)
 	k.current.Store(s)
 	k.expires("server", certificate)
 	k.expires("authority", authority)
 	k.once.Do(func() { close(k.ready) })
 }
 
-func (k *Keeper) expires(which string, p *pair) {
-	k.expiry.WithLabelValues(which).Set(float64(p.cert.NotAfter.Unix()))
+func (k *Keeper) expires(which string, pair *tls.Certificate) {
+	k.expiry.WithLabelValues(which).Set(float64(pair.Leaf.NotAfter.Unix()))
 }

@@ -1,4 +1,4 @@
-package resize
+package model
 
 import (
 	"math"
@@ -6,15 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
-
-// Removal is a request to remove exactly the Machines of these nodes.
-type Removal struct {
-	Nodes []membership.Node
-	Live  Live
-}
 
 // Live holds, by UID of the Machine, the results of live reads from the API server. They concern Machines that the autoscaler
 // believes to have no node.
@@ -25,20 +18,19 @@ type Live struct {
 	Started map[types.UID]bool
 }
 
-// Decide adds the named Machines to the removals and lowers the size, in most cases by their number. For Machines that do not
+// Remove adds the Machines of the nodes to the removals and lowers the size, in most cases by their number. For Machines that do not
 // count in the size, such as Machines that are already being deleted, see selection. Machines that are already listed or no
 // longer exist change nothing (CA-C65 … C76).
 //
 // Errors: FailedPrecondition; then no Machine is removed.
-func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
-	g := s.Groups[id]
-	sel, err := selectNodes(s, g, r)
+func Remove(s *Snapshot, g *Group, nodes []membership.Node, live Live) (Change, error) {
+	sel, err := selectNodes(s, g, nodes, live)
 	if err != nil {
 		return Change{}, err
 	}
 	spare := g.Lowerable() - int32(min(len(sel.firm), math.MaxInt32))
 	if len(sel.firm) > 0 && spare < 0 {
-		return Change{}, model.Refusef(model.FailedPrecondition, "removing %d nodes from %s: its size is %d and its minimum %d", len(sel.firm), g.ID, g.Target, g.Min)
+		return Change{}, Refusef(FailedPrecondition, "removing %d nodes from %s: its size is %d and its minimum %d", len(sel.firm), g.ID, g.Target, g.Min)
 	}
 	c := Change{Group: g, Remove: slices.Clone(sel.firm)}
 	lowered := int32(len(sel.firm))
