@@ -77,7 +77,7 @@ func testSweep(t *testing.T) {
 	if got := seriesIn(t, registry); got < many {
 		t.Fatalf("%d series, want one of each group at least", got)
 	}
-	busy := c.limits.endpoint(Network, "busy").queue(posts)
+	busy := c.limits.endpoint(Network, "busy").line(posts)
 	busy.inFlight++
 	time.Sleep(31 * time.Minute)
 	send("", "own", "servers")
@@ -85,8 +85,8 @@ func testSweep(t *testing.T) {
 	if n, versions := len(c.limits.endpoints), len(c.versions.newest); n != 2 || versions != 0 {
 		t.Errorf("%d endpoints and %d microversions are left, want the endpoint in use and the one with a request in flight", n, versions)
 	}
-	if n := len(c.limits.endpoint(Compute, "own").queues); n != 1 {
-		t.Errorf("%d queues are left at the endpoint, want 1", n)
+	if n := len(c.limits.endpoint(Compute, "own").lines); n != 1 {
+		t.Errorf("%d lines are left at the endpoint, want 1", n)
 	}
 	busy.inFlight--
 	sweep()
