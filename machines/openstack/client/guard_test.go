@@ -24,9 +24,9 @@ func TestEndpointLimiterLearnsNothingFromARequestThatIsNotSentBecauseTheLeaseHas
 		t.Fatal(err)
 	}
 	now := clocktesting.NewFakeClock(time.Now())
-	road := &transport{next: guard{next: passing{}, lease: oldLease{}, clock: now}, limits: newLimits(now, func(types.NamespacedName) {}), metrics: counted, clock: now}
+	road := &transport{next: guard{next: passing{}, lease: oldLease{}, clock: now}, limiter: newLimiter(now, func(types.NamespacedName) {}), metrics: counted, clock: now}
 	req := httptest.NewRequest(http.MethodPost, "http://cloud/v2.0/ports", http.NoBody)
-	known := road.limits.endpoint(Identity, "cloud").line(requestKindOf(req))
+	known := road.limiter.line(endpointKey{Identity, "cloud"}, requestKindOf(req))
 	before := *known
 	if resp, err := road.RoundTrip(req); err == nil {
 		_ = resp.Body.Close()

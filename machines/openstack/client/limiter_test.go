@@ -14,14 +14,14 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endpoint is an API that processes one request at a time. Each request takes the same time.
-type endpoint struct {
+// api is an endpoint that processes one request at a time. Each request takes the same time.
+type api struct {
 	mu    sync.Mutex
 	takes time.Duration
 	free  time.Time
 }
 
-func (e *endpoint) serve() {
+func (e *api) serve() {
 	e.mu.Lock()
 	now := time.Now()
 	if e.free.Before(now) {
@@ -33,28 +33,28 @@ func (e *endpoint) serve() {
 	time.Sleep(wait)
 }
 
-var posts = requestKind{"POST", "ports"}
+var (
+	neutron = endpointKey{Network, "host"}
+	posts   = requestKind{"POST", "ports"}
+)
 
-// busy returns each kind that has a request in flight or in a queue.
-func (l *limits) busy() (kinds []requestKind) {
+// busy returns each kind that has a request in flight or in a line.
+func (l *limiter) busy() (kinds []requestKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.endpoints {
-		e.mu.Lock()
-		for kind, l := range e.lines {
-			if len(l.machines)+len(l.waiting)+l.called+l.inFlight > 0 {
+		for kind, of := range e.lines {
+			if len(of.machines)+len(of.waiting)+of.called+of.inFlight > 0 {
 				kinds = append(kinds, kind)
 			}
 		}
-		e.mu.Unlock()
 	}
 	return kinds
 }
 
-// fleet holds the limiter of one endpoint, and the wake-ups that the limiter sends to the controller of the Machines.
+// fleet holds a limiter, and the wake-ups that the limiter sends to the controller of the Machines.
 type fleet struct {
-	limits *limits
-	*endpointLimiter
+	*limiter
 
 	mu    sync.Mutex
 	woken map[types.NamespacedName]chan struct{}
@@ -64,8 +64,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	f := &fleet{woken: map[types.NamespacedName]chan struct{}{}}
-	f.limits = newLimits(clock.RealClock{}, f.wake)
-	f.endpointLimiter = f.limits.endpoint(Network, "host")
+	f.limiter = newLimiter(clock.RealClock{}, f.wake)
 	return f
 }
 
@@ -96,12 +95,12 @@ func (f *fleet) ask(by Caller) (*line, error) {
 	f.mu.Lock()
 	f.passes++
 	f.mu.Unlock()
-	return f.acquire(context.Background(), posts, by)
+	return f.acquire(context.Background(), neutron, posts, by)
 }
 
 // through sends one request for a Machine. It asks the limiter again whenever the Machine is woken, until the request may be
 // sent, and returns the time until the endpoint has answered.
-func (f *fleet) through(e *endpoint, by Caller) time.Duration {
+func (f *fleet) through(e *api, by Caller) time.Duration {
 	began := time.Now()
 	for {
 		r, err := f.ask(by)
@@ -149,7 +148,7 @@ func (f *fleet) answered(l *line) { f.release(l, result{answered: true}) }
 func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		e := &endpoint{takes: 50 * time.Millisecond}
+		e := &api{takes: 50 * time.Millisecond}
 		var wg sync.WaitGroup
 		for n := range 300 {
 			wg.Go(func() { f.through(e, member("many", fmt.Sprintf("many-%d", n))) })
@@ -175,7 +174,7 @@ func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 		if took, floor := time.Since(began), 270*e.takes; took > floor*12/10 {
 			t.Errorf("all took %s, the endpoint needs %s", took, floor)
 		}
-		if left := f.limits.busy(); len(left) > 0 {
+		if left := f.limiter.busy(); len(left) > 0 {
 			t.Errorf("state is left after all requests: %v", left)
 		}
 		if f.passes > 2*310+10 {
@@ -212,7 +211,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 			first := f.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			if _, err := f.acquire(ctx, posts, nobody); !fault.Is(err, fault.RateLimited) {
+			if _, err := f.acquire(ctx, neutron, posts, nobody); !fault.Is(err, fault.RateLimited) {
 				t.Errorf("got %v", err)
 			}
 			f.answered(first)
@@ -301,8 +300,8 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			first, next := f.fill(t), member("g", "next")
 			f.wait(t, member("g", "called"), member("g", "waiting"), next)
 			f.answered(first)
-			f.limits.forget("called")
-			f.limits.forget("waiting")
+			f.limiter.forget("called")
+			f.limiter.forget("waiting")
 			l, err := f.ask(next)
 			if err != nil {
 				t.Fatalf("the slot is free, the only one in the line got %v", err)
@@ -311,7 +310,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 				f.answered(l)
 			}
 			time.Sleep(grace)
-			if left := f.limits.busy(); len(left) > 0 {
+			if left := f.limiter.busy(); len(left) > 0 {
 				t.Errorf("F-12: state is left: %v", left)
 			}
 		})
@@ -325,8 +324,8 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 				f.answered(first)
 			}
 			time.Sleep(time.Minute)
-			f.limits.sweep(time.Now())
-			if n := len(f.limits.endpoints); n > 0 {
+			f.limiter.sweep(time.Now())
+			if n := len(f.limiter.endpoints); n > 0 {
 				t.Errorf("%d endpoints are left", n)
 			}
 		})
@@ -342,7 +341,7 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 		for range mostConcurrent - 1 {
 			f.answered(first)
 		}
-		if _, err := f.acquire(t.Context(), requestKind{"GET", "networks"}, Caller{}); !fault.Is(err, fault.RateLimited) {
+		if _, err := f.acquire(t.Context(), neutron, requestKind{"GET", "networks"}, Caller{}); !fault.Is(err, fault.RateLimited) {
 			t.Errorf("CAPI-16: another kind of request to the endpoint got %v", err)
 		}
 		if _, err := f.ask(parked); !fault.Is(err, fault.RateLimited) || waits(err) {

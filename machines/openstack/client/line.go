@@ -18,13 +18,14 @@ const (
 )
 
 // line holds the requests of one kind at one endpoint: how many are in flight, and which wait for their turn. It has no clock and no lock
-// (see endpointLimiter.mu).
+// (see limiter.mu).
 //
 // A Machine occupies no worker while it waits. When its turn comes, the line calls it, so that it is reconciled again: everything that decides
 // whether the request is to be sent at all may have changed while it waited. A slot is reserved for it for a round, which lasts as long as grace.
 // If it has not come by then, the line calls the next one, too, and the first of them to come gets the slot. So a Machine that never comes, for
 // example because it waits for a back-off, blocks no other.
 type line struct {
+	endpoint *endpoint
 	// lastUsed is the last time at which a request was about to be sent, or ended.
 	lastUsed time.Time
 	// limit is how many requests may be in flight, at least 1. It is a fraction while it rises.
@@ -46,14 +47,16 @@ type line struct {
 // waiter is a request that waits for its turn.
 type waiter struct {
 	Caller
+	// line is where the request waits, or was called from; nil before and after.
+	line *line
 	// wake has the request tried again.
 	wake func()
 	// round is the round in which the request was called; 0 while it was not.
 	round int
 }
 
-func newLine() *line {
-	return &line{limit: mostConcurrent, round: 1, served: map[string]int{}, machines: map[types.UID]*waiter{}}
+func newLine(of *endpoint) *line {
+	return &line{endpoint: of, limit: mostConcurrent, round: 1, served: map[string]int{}, machines: map[types.UID]*waiter{}}
 }
 
 // enter reports whether a request may be sent, and takes a slot for it. Otherwise it gives the request a place at the end of the line. A
@@ -76,6 +79,7 @@ func (l *line) enter(w *waiter) bool {
 	case known == nil:
 		l.waiting = append(l.waiting, w)
 	}
+	w.line = l
 	if w.UID != "" {
 		l.machines[w.UID] = w
 	}
@@ -91,7 +95,7 @@ func (l *line) leave(w *waiter) {
 	if w.round == l.round {
 		l.called--
 	}
-	w.round = 0
+	w.line, w.round = nil, 0
 }
 
 // callNext calls a waiting request for each slot that is neither taken nor reserved. The groups take turns, so that a group with many requests

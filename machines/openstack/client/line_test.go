@@ -26,7 +26,7 @@ func served(l *line) (names []string) {
 // full returns a line with one slot, which is taken. Waiting requests are called one after the other when the slot is free.
 func full(t *testing.T) *line {
 	t.Helper()
-	l := newLine()
+	l := newLine(&endpoint{})
 	l.limit = 1
 	if !l.enter(&waiter{Caller: member("g", "first")}) {
 		t.Fatal("a free line lets a request wait")
@@ -74,7 +74,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 func TestLimitOfRequestsInFlight(t *testing.T) {
 	for _, most := range []int{1, 2, 5, 12} {
 		t.Run(fmt.Sprintf("an endpoint that refuses more than %d requests in flight gets at least 60 %% of what it can answer, and refuses at most every third (CAPI-17)", most), func(t *testing.T) {
-			l := newLine()
+			l := newLine(&endpoint{})
 			answered, refused, possible := 0, 0, 0
 			for range 1000 {
 				inFlight := int(l.limit)
@@ -95,7 +95,7 @@ func TestLimitOfRequestsInFlight(t *testing.T) {
 		})
 	}
 	t.Run("it is never below 1, and rises to 16 again when the endpoint answers (CAPI-17)", func(t *testing.T) {
-		l := newLine()
+		l := newLine(&endpoint{})
 		for range 20 {
 			l.failed()
 		}

@@ -80,29 +80,24 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 }
 
 // Describe sends the descriptions of the gauges.
-func (l *limits) Describe(out chan<- *prometheus.Desc) {
+func (l *limiter) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{limitDesc, inFlightDesc, waitingDesc, restDesc} {
 		out <- d
 	}
 }
 
 // Collect sends the values of the gauges.
-func (l *limits) Collect(out chan<- prometheus.Metric) {
+func (l *limiter) Collect(out chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, e := range l.endpoints {
-		e.collect(out, string(key.service), key.host)
-	}
-}
-
-func (e *endpointLimiter) collect(out chan<- prometheus.Metric, service, host string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out <- gauge(restDesc, e.paused(e.clock.Now()).Seconds(), service, host)
-	for kind, l := range e.lines {
-		labels := []string{service, host, kind.verb, kind.collection}
-		out <- gauge(limitDesc, math.Floor(l.limit), labels...)
-		out <- gauge(inFlightDesc, float64(l.inFlight), labels...)
-		out <- gauge(waitingDesc, float64(len(l.waiting)+l.called), labels...)
+	for at, e := range l.endpoints {
+		service := string(at.service)
+		out <- gauge(restDesc, e.paused(l.clock.Now()).Seconds(), service, at.host)
+		for kind, of := range e.lines {
+			labels := []string{service, at.host, kind.verb, kind.collection}
+			out <- gauge(limitDesc, math.Floor(of.limit), labels...)
+			out <- gauge(inFlightDesc, float64(of.inFlight), labels...)
+			out <- gauge(waitingDesc, float64(len(of.waiting)+of.called), labels...)
+		}
 	}
 }
