@@ -39,7 +39,7 @@ type Options struct {
 	Lease cloud.Lease
 }
 
-// Client creates sessions. They share what is learned about an endpoint: its rate limit and its microversions.
+// Client creates sessions. They share what is known of an endpoint: its pause, its limits of requests in flight, and its microversions.
 type Client struct {
 	options  Options
 	limiter  *limiter
@@ -67,7 +67,7 @@ func New(o Options) (*Client, error) {
 // Forget removes the waiting requests of a Machine.
 func (c *Client) Forget(machine types.UID) { c.limiter.forget(machine) }
 
-// Sweep removes what was last used before the given time: the rate limits and queues of endpoints, their microversions, and the
+// Sweep removes what was last used before the given time: the lines and microversions of endpoints, and the
 // counters of groups for which living returns false.
 func (c *Client) Sweep(before time.Time, living func(group string) bool) {
 	c.limiter.sweep(before)
