@@ -32,7 +32,6 @@ func TestMetricsCountTheServersOfAProjectAndShowTheLimitsForCallsToTheCloud(t *t
 		"drover_openstack_concurrency_limit":     func(v float64) bool { return v >= 5 },
 		"drover_openstack_held_servers":          func(v float64) bool { return v == 0 },
 		"drover_openstack_stuck_deletions":       func(v float64) bool { return v == 0 },
-		"drover_openstack_rate_limit":            func(v float64) bool { return v == 0 },
 	} {
 		if v, there := values[name]; !there || !fits(v) {
 			t.Errorf("%s is %v (there: %v) (CAPI-58)", name, v, there)

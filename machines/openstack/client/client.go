@@ -39,10 +39,10 @@ type Options struct {
 	Lease cloud.Lease
 }
 
-// Client creates sessions. They share what is learned about an endpoint: its rate limit and its microversions.
+// Client creates sessions. They share what is known of an endpoint: its pause, its limits of requests in flight, and its microversions.
 type Client struct {
 	options  Options
-	limits   *limits
+	limiter  *limiter
 	versions *versions
 	metrics  *metrics
 	unknown  *unknownTexts
@@ -56,21 +56,21 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = newDialer(o.Configured, o.Allowed).transport()
 	}
-	c := &Client{options: o, limits: newLimits(o.Clock, o.Wake), versions: newVersions(o.Clock), unknown: newUnknownTexts()}
+	c := &Client{options: o, limiter: newLimiter(o.Clock, o.Wake), versions: newVersions(o.Clock), unknown: newUnknownTexts()}
 	var err error
-	if c.metrics, err = newMetrics(o.Registry, c.limits, c.unknown.count); err != nil {
+	if c.metrics, err = newMetrics(o.Registry, c.limiter, c.unknown.count); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
 }
 
 // Forget removes the waiting requests of a Machine.
-func (c *Client) Forget(machine types.UID) { c.limits.forget(machine) }
+func (c *Client) Forget(machine types.UID) { c.limiter.forget(machine) }
 
-// Sweep removes what was last used before the given time: the rate limits and queues of endpoints, their microversions, and the
+// Sweep removes what was last used before the given time: the lines and microversions of endpoints, and the
 // counters of groups for which living returns false.
 func (c *Client) Sweep(before time.Time, living func(group string) bool) {
-	c.limits.sweep(before)
+	c.limiter.sweep(before)
 	c.versions.sweep(before)
 	c.metrics.sweep(before, living)
 }
@@ -110,7 +110,7 @@ func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 	}
 	next = guard{next: next, readOnly: c.options.ReadOnly, lease: c.options.Lease, clock: c.options.Clock}
 	return http.Client{
-		Transport:     &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock},
+		Transport:     &transport{next: next, limiter: c.limiter, metrics: c.metrics, clock: c.options.Clock},
 		CheckRedirect: noRedirect,
 	}, nil
 }

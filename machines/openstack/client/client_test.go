@@ -46,7 +46,7 @@ func testSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent := &transport{next: always{}, limits: c.limits, metrics: c.metrics, clock: clock.RealClock{}}
+	sent := &transport{next: always{}, limiter: c.limiter, metrics: c.metrics, clock: clock.RealClock{}}
 	send := func(group, host, collection string) {
 		ctx := withService(withCaller(t.Context(), Caller{Group: group}), Compute)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"/v2.1/"+collection, nil)
@@ -77,16 +77,16 @@ func testSweep(t *testing.T) {
 	if got := seriesIn(t, registry); got < many {
 		t.Fatalf("%d series, want one of each group at least", got)
 	}
-	busy := c.limits.endpoint(Network, "busy").queue(posts)
+	busy := c.limiter.line(endpointKey{Network, "busy"}, posts)
 	busy.inFlight++
 	time.Sleep(31 * time.Minute)
 	send("", "own", "servers")
 	sweep()
-	if n, versions := len(c.limits.endpoints), len(c.versions.newest); n != 2 || versions != 0 {
+	if n, versions := len(c.limiter.endpoints), len(c.versions.newest); n != 2 || versions != 0 {
 		t.Errorf("%d endpoints and %d microversions are left, want the endpoint in use and the one with a request in flight", n, versions)
 	}
-	if n := len(c.limits.endpoint(Compute, "own").queues); n != 1 {
-		t.Errorf("%d queues are left at the endpoint, want 1", n)
+	if n := len(c.limiter.endpoints[endpointKey{Compute, "own"}].lines); n != 1 {
+		t.Errorf("%d lines are left at the endpoint, want 1", n)
 	}
 	busy.inFlight--
 	sweep()

@@ -24,8 +24,10 @@ const (
 	headTimeout = 55 * time.Second
 	// maxHead is the maximum size of the response headers, in bytes.
 	maxHead = 64 << 10
-	// idleConnection is how long an unused connection stays open.
-	idleConnection = 90 * time.Second
+	// idleConnection is how long an unused connection stays open, and idleConnections is how many may be open to one host. The requests of
+	// several kinds may go to the same host.
+	idleConnection  = 90 * time.Second
+	idleConnections = 64
 	// quietConnection is how long nothing arrives on an HTTP/2 connection until its other end is pinged, and pingTimeout is the deadline for
 	// the answer. Without the ping, all calls would use a lost connection until the system gives it up,
 	// about 15 minutes later.
@@ -62,7 +64,7 @@ func newDialer(configured string, allowed Endpoints) *dialer {
 func (d *dialer) transport() *http.Transport {
 	return &http.Transport{
 		Proxy: d.proxy, DialContext: d.open, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-		MaxIdleConnsPerHost: mostConcurrent, IdleConnTimeout: idleConnection,
+		MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleConnection,
 		TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: headTimeout, MaxResponseHeaderBytes: maxHead,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: quietConnection, PingTimeout: pingTimeout},
 	}

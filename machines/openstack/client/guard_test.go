@@ -24,16 +24,16 @@ func TestEndpointLimiterLearnsNothingFromARequestThatIsNotSentBecauseTheLeaseHas
 		t.Fatal(err)
 	}
 	now := clocktesting.NewFakeClock(time.Now())
-	road := &transport{next: guard{next: passing{}, lease: oldLease{}, clock: now}, limits: newLimits(now, func(types.NamespacedName) {}), metrics: counted, clock: now}
+	road := &transport{next: guard{next: passing{}, lease: oldLease{}, clock: now}, limiter: newLimiter(now, func(types.NamespacedName) {}), metrics: counted, clock: now}
 	req := httptest.NewRequest(http.MethodPost, "http://cloud/v2.0/ports", http.NoBody)
-	known := road.limits.endpoint(Identity, "cloud").queue(requestKindOf(req))
-	before := *known.concurrency
+	known := road.limiter.line(endpointKey{Identity, "cloud"}, requestKindOf(req))
+	before := *known
 	if resp, err := road.RoundTrip(req); err == nil {
 		_ = resp.Body.Close()
 		t.Fatal("it was sent")
 	}
-	if !reflect.DeepEqual(*known.concurrency, before) || known.inFlight != 0 {
-		t.Errorf("the unsent request counts as a failure of the endpoint: %+v, %d in flight", *known.concurrency, known.inFlight)
+	if !reflect.DeepEqual(*known, before) {
+		t.Errorf("the unsent request counts as a failure of the endpoint: %+v", *known)
 	}
 	if n := testutil.CollectAndCount(counted.requests); n != 0 {
 		t.Errorf("%d kinds of requests are counted", n)

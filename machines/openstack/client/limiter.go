@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// mostConcurrent is the maximum number of requests of one kind in flight at an endpoint, whatever the latency shows.
-	mostConcurrent = 64
 	// patience is how long a request that is not made for a Machine waits for its turn. It is short compared with callTimeout, so that
 	// enough time is left for the response.
 	patience = 2 * time.Second
-	// paceAhead is the maximum time for which a request may occupy a worker while it waits for its turn under the rate limit.
-	paceAhead = patience / 2
+	// askAgain is the time after which a waiting Machine retries even if it has not been woken. It keeps its place in the line.
+	askAgain = 30 * time.Second
 )
 
-// limits holds one limiter for each service and host.
-type limits struct {
+// limiter decides when requests are sent.
+type limiter struct {
 	clock clock.WithDelayedExecution
 	// wake enqueues a Machine whose waiting request may be sent now.
-	wake      func(types.NamespacedName)
+	wake func(types.NamespacedName)
+
 	mu        sync.Mutex
-	endpoints map[endpointKey]*endpointLimiter
+	endpoints map[endpointKey]*endpoint
 }
 
 type endpointKey struct {
@@ -36,145 +35,85 @@ type endpointKey struct {
 	host    string
 }
 
-func newLimits(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *limits {
-	return &limits{clock: c, wake: wake, endpoints: map[endpointKey]*endpointLimiter{}}
+// endpoint is what is known of one service at one host. Each kind of request has its own line; all share the pauses.
+type endpoint struct {
+	// pausedUntil is when the pause ends that the endpoint asked for last (429, 503 with Retry-After: CAPI-16).
+	pausedUntil time.Time
+	lines       map[requestKind]*line
 }
 
-// endpoint returns the limiter of an endpoint, and records that it is used now.
-func (l *limits) endpoint(s Service, host string) *endpointLimiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := endpointKey{s, printable(host)}
-	e, ok := l.endpoints[key]
-	if !ok {
-		e = &endpointLimiter{clock: l.clock, wake: l.wake, service: s, queues: map[requestKind]*queue{}}
-		l.endpoints[key] = e
-	}
-	e.lastUsed = l.clock.Now()
-	return e
+// paused returns the remaining time of the pause; 0 when there is none.
+func (e *endpoint) paused(now time.Time) time.Duration { return max(e.pausedUntil.Sub(now), 0) }
+
+func newLimiter(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *limiter {
+	return &limiter{clock: c, wake: wake, endpoints: map[endpointKey]*endpoint{}}
 }
 
-// sweep removes the queues and the limiters that were last used before the given time. The limits that they have learned about
-// their endpoints are lost.
-func (l *limits) sweep(before time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.endpoints, func(_ endpointKey, e *endpointLimiter) bool {
-		return e.sweep(before) == 0 && e.lastUsed.Before(before)
-	})
-}
-
-// forget removes the waiting requests of a Machine.
-func (l *limits) forget(machine types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.endpoints {
-		e.forget(machine)
-	}
-}
-
-// endpointLimiter decides when a request is sent to one endpoint. Each kind of request has its own queue and concurrency limit; all
-// kinds share the endpoint's rate limit and its pauses.
-type endpointLimiter struct {
-	clock   clock.WithDelayedExecution
-	wake    func(types.NamespacedName)
-	service Service
-	// lastUsed is the last time at which a request was about to be sent. It is guarded by limits.mu.
-	lastUsed time.Time
-
-	mu     sync.Mutex
-	rate   Rate
-	queues map[requestKind]*queue
-}
-
-// request is a request that may be sent once its turn under the endpoint's rate limit has come.
-type request struct {
-	queue *queue
-	turn  time.Time
-	// delayed is true when the request had to wait for its turn.
-	delayed bool
-	// inFlight is the number of requests of the same kind in flight when this request got its slot, including itself.
-	inFlight int
-	sent     time.Time
-}
-
-// acquire returns a request that may be sent; the caller must call release afterwards. Otherwise it returns a RateLimited error
+// acquire returns the line of a request that may be sent; the caller must call release afterwards. Otherwise it returns a RateLimited error
 // with the time after which to retry. The error's code is RateLimited while the endpoint is paused, and WaitingForTurn while the
-// request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's position in the queue and
+// request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's place in the line and
 // wakes the Machine later. For any other caller, acquire first waits up to 2 s (patience).
-func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by Caller) (*request, error) {
-	e.mu.Lock()
-	now := e.clock.Now()
-	if left := e.rate.Paused(now); left > 0 {
-		e.mu.Unlock()
-		return nil, e.resting(left)
-	}
-	q := e.queue(kind)
+func (l *limiter) acquire(ctx context.Context, to endpointKey, kind requestKind, by Caller) (*line, error) {
 	if by.UID != "" {
-		r := e.arrive(q, by, now)
-		e.mu.Unlock()
-		if r == nil {
-			return nil, e.waiting(askAgain)
-		}
-		return e.untilTurn(ctx, r)
+		return l.enter(to, kind, &waiter{Caller: by, wake: func() { l.wake(by.Key) }}, askAgain)
 	}
-	w := &waiter{Caller: by, ready: make(chan struct{})}
-	q.line.Push(by.Group, w)
-	e.fill(q, now)
-	e.mu.Unlock()
-	r, err := e.await(ctx, q, w)
-	if err != nil {
-		return nil, err
-	}
-	return e.untilTurn(ctx, r)
-}
-
-// await waits until the queue has a slot for the request, but no longer than 2 s (patience).
-func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*request, error) {
-	timer := e.clock.NewTimer(patience)
+	turn := make(chan struct{}, 1)
+	w := &waiter{Caller: by, wake: func() { turn <- struct{}{} }}
+	defer l.leave(w)
+	timer := l.clock.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case <-w.ready:
-	case <-timer.C():
-	case <-ctx.Done():
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case w.request != nil:
-		return w.request, nil
-	case q.line.Remove(w.Group, w):
-		return nil, e.waiting(patience)
-	}
-	return nil, e.resting(e.rate.Paused(e.clock.Now()))
-}
-
-// untilTurn waits for the request's turn under the endpoint's rate limit.
-func (e *endpointLimiter) untilTurn(ctx context.Context, r *request) (*request, error) {
-	if wait := r.turn.Sub(e.clock.Now()); wait > 0 {
-		timer := e.clock.NewTimer(wait)
-		defer timer.Stop()
+	for {
+		got, err := l.enter(to, kind, w, patience)
+		if err == nil || fault.Of(err).Code != fault.CodeWaitingForTurn {
+			return got, err
+		}
 		select {
+		case <-turn:
 		case <-timer.C():
+			return nil, err
 		case <-ctx.Done():
-			e.release(r, result{unsent: true})
-			return nil, e.waiting(patience)
+			return nil, err
 		}
 	}
-	e.mu.Lock()
-	r.sent = e.clock.Now()
-	left := e.rate.Paused(r.sent)
-	e.mu.Unlock()
-	if left > 0 {
-		e.release(r, result{unsent: true})
-		return nil, e.resting(left)
+}
+
+// enter takes a slot for a request, or puts it into the line. The error for a request in the line asks to retry after the duration again.
+func (l *limiter) enter(to endpointKey, kind requestKind, w *waiter, again time.Duration) (*line, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, into := l.clock.Now(), l.line(to, kind)
+	if left := into.endpoint.paused(now); left > 0 {
+		// The text is shown in conditions, so it must not change with each request that is not sent.
+		until := now.Add(left).Round(time.Second).UTC().Format(time.RFC3339)
+		return nil, notYet(left, fault.CodeRateLimited, "the %s service asked drover to send no requests until %s", to.service, until)
 	}
-	return r, nil
+	entered := into.enter(w)
+	l.callNext(into, now)
+	if !entered {
+		return nil, notYet(again, fault.CodeWaitingForTurn, "waiting for other requests of drover to the %s service", to.service)
+	}
+	return into, nil
+}
+
+func notYet(again time.Duration, code fault.Code, format string, args ...any) error {
+	err := fault.New(fault.RateLimited, code, format, args...)
+	err.RetryAfter = again
+	return err
+}
+
+// leave removes a request that waits no longer from its line.
+func (l *limiter) leave(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if from := w.line; from != nil {
+		from.leave(w)
+		l.callNext(from, l.clock.Now())
+	}
 }
 
 // result is the outcome of a request.
 type result struct {
-	// unsent is true when the request got a slot but was not sent, for example because a pause of the endpoint had begun.
+	// unsent is true when the request got a slot but was not sent.
 	unsent bool
 	// answered is true when the endpoint answered, unless it answered that it is unavailable (503 or 504).
 	answered bool
@@ -182,40 +121,90 @@ type result struct {
 	rest time.Duration
 }
 
-// release frees the slot of a request, and adapts the limits to the result of the request.
-func (e *endpointLimiter) release(r *request, how result) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	q, now := r.queue, e.clock.Now()
-	q.lastUsed = now
-	q.inFlight--
+// release frees the slot of a request, and adapts the limit to the result of the request.
+func (l *limiter) release(of *line, how result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	of.lastUsed = now
+	of.inFlight--
+	if until := now.Add(how.rest); until.After(of.endpoint.pausedUntil) {
+		of.endpoint.pausedUntil = until
+	}
 	switch {
 	case how.unsent:
-		e.rate.Return()
-	case how.rest > 0:
-		e.rate.Refused(now, how.rest)
-		for _, q := range e.queues {
-			e.interrupt(q, now)
-		}
-	case how.answered:
-		e.rate.Passed(now, r.delayed)
-		q.concurrency.Done(now, now.Sub(r.sent), r.inFlight)
+	case how.answered && how.rest == 0:
+		of.succeeded()
 	default:
-		q.concurrency.Failed()
+		of.failed()
 	}
-	e.fill(q, now)
+	l.callNext(of, now)
 }
 
-func (e *endpointLimiter) resting(left time.Duration) error {
-	// The text is shown in conditions, so it must not change with each request that is not sent.
-	until := e.clock.Now().Add(left).Round(time.Second).UTC().Format(time.RFC3339)
-	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked drover to send no requests until %s", e.service, until)
-	err.RetryAfter = left
-	return err
+// forget removes the waiting requests of a Machine.
+func (l *limiter) forget(machine types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.endpoints {
+		for _, of := range e.lines {
+			if w := of.machines[machine]; w != nil {
+				of.leave(w)
+				l.callNext(of, l.clock.Now())
+			}
+		}
+	}
 }
 
-func (e *endpointLimiter) waiting(wait time.Duration) error {
-	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "waiting for other requests of drover to the %s service", e.service)
-	err.RetryAfter = wait
-	return err
+// sweep removes the lines that were last used before the given time, and the endpoints without a line.
+func (l *limiter) sweep(before time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.endpoints, func(_ endpointKey, e *endpoint) bool {
+		maps.DeleteFunc(e.lines, func(_ requestKind, of *line) bool {
+			return of.inFlight == 0 && len(of.waiting) == 0 && of.lastUsed.Before(before)
+		})
+		return len(e.lines) == 0
+	})
+}
+
+// line returns the line of a kind of request, and records that it is used now. The caller must hold mu.
+func (l *limiter) line(to endpointKey, kind requestKind) *line {
+	to.host = printable(to.host)
+	e, ok := l.endpoints[to]
+	if !ok {
+		e = &endpoint{lines: map[requestKind]*line{}}
+		l.endpoints[to] = e
+	}
+	of, ok := e.lines[kind]
+	if !ok {
+		of = newLine(e)
+		e.lines[kind] = of
+	}
+	of.lastUsed = l.clock.Now()
+	return of
+}
+
+// callNext calls the next requests of a line, unless the endpoint is paused. It looks again at the end of the pause, or when the requests that
+// were called should have come. The caller must hold mu.
+func (l *limiter) callNext(of *line, now time.Time) {
+	again, needed := of.endpoint.paused(now), len(of.waiting) > 0
+	if again == 0 {
+		of.callNext()
+		again, needed = grace, of.called > 0
+	}
+	if of.timed || !needed {
+		return
+	}
+	of.timed = true
+	// Run the function in its own goroutine, because a simulated clock calls it with its lock held.
+	l.clock.AfterFunc(again, func() { go l.endRound(of) })
+}
+
+// endRound frees the slots that were reserved for requests that have not come.
+func (l *limiter) endRound(of *line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of.timed = false
+	of.endRound()
+	l.callNext(of, l.clock.Now())
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endpoint is an API that processes one request at a time. Each request takes the same time.
-type endpoint struct {
+// api is an endpoint that processes one request at a time. Each request takes the same time.
+type api struct {
 	mu    sync.Mutex
 	takes time.Duration
 	free  time.Time
 }
 
-func (e *endpoint) serve() {
+func (e *api) serve() {
 	e.mu.Lock()
 	now := time.Now()
 	if e.free.Before(now) {
@@ -33,28 +33,28 @@ func (e *endpoint) serve() {
 	time.Sleep(wait)
 }
 
-var posts = requestKind{"POST", "ports"}
+var (
+	neutron = endpointKey{Network, "host"}
+	posts   = requestKind{"POST", "ports"}
+)
 
-// busy returns each kind that has a request in flight or in a queue.
-func (l *limits) busy() (kinds []requestKind) {
+// busy returns each kind that has a request in flight or in a line.
+func (l *limiter) busy() (kinds []requestKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.endpoints {
-		e.mu.Lock()
-		for kind, q := range e.queues {
-			if len(q.parked)+len(q.called)+q.line.Len()+q.expected+q.inFlight > 0 {
+		for kind, of := range e.lines {
+			if len(of.machines)+len(of.waiting)+of.called+of.inFlight > 0 {
 				kinds = append(kinds, kind)
 			}
 		}
-		e.mu.Unlock()
 	}
 	return kinds
 }
 
-// fleet holds the limiter of one endpoint, and the wake-ups that the limiter sends to the controller of the Machines.
+// fleet holds a limiter, and the wake-ups that the limiter sends to the controller of the Machines.
 type fleet struct {
-	limits *limits
-	*endpointLimiter
+	*limiter
 
 	mu    sync.Mutex
 	woken map[types.NamespacedName]chan struct{}
@@ -64,8 +64,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	f := &fleet{woken: map[types.NamespacedName]chan struct{}{}}
-	f.limits = newLimits(clock.RealClock{}, f.wake)
-	f.endpointLimiter = f.limits.endpoint(Network, "host")
+	f.limiter = newLimiter(clock.RealClock{}, f.wake)
 	return f
 }
 
@@ -92,16 +91,16 @@ func member(group, name string) Caller {
 }
 
 // ask asks the limiter once whether the caller may send a request.
-func (f *fleet) ask(by Caller) (*request, error) {
+func (f *fleet) ask(by Caller) (*line, error) {
 	f.mu.Lock()
 	f.passes++
 	f.mu.Unlock()
-	return f.acquire(context.Background(), posts, by)
+	return f.acquire(context.Background(), neutron, posts, by)
 }
 
 // through sends one request for a Machine. It asks the limiter again whenever the Machine is woken, until the request may be
 // sent, and returns the time until the endpoint has answered.
-func (f *fleet) through(e *endpoint, by Caller) time.Duration {
+func (f *fleet) through(e *api, by Caller) time.Duration {
 	began := time.Now()
 	for {
 		r, err := f.ask(by)
@@ -113,40 +112,43 @@ func (f *fleet) through(e *endpoint, by Caller) time.Duration {
 			continue
 		}
 		e.serve()
-		f.release(r, result{answered: true})
+		f.answered(r)
 		return time.Since(began)
 	}
-}
-
-// waiters returns the number of entries that the queue holds for Machines that wait or were woken.
-func (f *fleet) waiters() int {
-	f.endpointLimiter.mu.Lock()
-	defer f.endpointLimiter.mu.Unlock()
-	q := f.queues[posts]
-	return len(q.parked) + len(q.called) + q.expected
 }
 
 // waits reports whether the error asks a Machine to wait for its turn.
 func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
 
-// fill sends requests until all of the limiter's slots are taken, and returns the requests.
-func (f *fleet) fill(t *testing.T) []*request {
+// fill sends requests until all of the limiter's slots are taken, and returns their line.
+func (f *fleet) fill(t *testing.T) (l *line) {
 	t.Helper()
-	var all []*request
-	for n := range 4 {
-		r, err := f.ask(member("g", fmt.Sprintf("first-%d", n)))
-		if err != nil {
+	for n := range mostConcurrent {
+		var err error
+		if l, err = f.ask(member("g", fmt.Sprintf("first-%d", n))); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, r)
 	}
-	return all
+	return l
 }
+
+// wait asks for these Machines, all of which must wait for their turn.
+func (f *fleet) wait(t *testing.T, all ...Caller) {
+	t.Helper()
+	for _, by := range all {
+		if _, err := f.ask(by); !waits(err) || fault.Of(err).RetryAfter != askAgain {
+			t.Fatalf("%s got %v", by.UID, err)
+		}
+	}
+}
+
+// answered ends a request with an answer.
+func (f *fleet) answered(l *line) { f.release(l, result{answered: true}) }
 
 func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
-		e := &endpoint{takes: 50 * time.Millisecond}
+		e := &api{takes: 50 * time.Millisecond}
 		var wg sync.WaitGroup
 		for n := range 300 {
 			wg.Go(func() { f.through(e, member("many", fmt.Sprintf("many-%d", n))) })
@@ -172,7 +174,7 @@ func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 		if took, floor := time.Since(began), 270*e.takes; took > floor*12/10 {
 			t.Errorf("all took %s, the endpoint needs %s", took, floor)
 		}
-		if left := f.limits.busy(); len(left) > 0 {
+		if left := f.limiter.busy(); len(left) > 0 {
 			t.Errorf("state is left after all requests: %v", left)
 		}
 		if f.passes > 2*310+10 {
@@ -187,7 +189,7 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
-			time.AfterFunc(time.Second, func() { f.release(first[0], result{answered: true}) })
+			time.AfterFunc(time.Second, func() { f.answered(first) })
 			if _, err := f.ask(nobody); err != nil {
 				t.Error(err)
 			}
@@ -209,12 +211,122 @@ func TestRequestThatIsNotForAMachine(t *testing.T) {
 			first := f.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			if _, err := f.acquire(ctx, posts, nobody); !fault.Is(err, fault.RateLimited) {
+			if _, err := f.acquire(ctx, neutron, posts, nobody); !fault.Is(err, fault.RateLimited) {
 				t.Errorf("got %v", err)
 			}
-			f.release(first[0], result{answered: true})
+			f.answered(first)
 			if _, err := f.ask(nobody); err != nil {
 				t.Error(err)
+			}
+		})
+	})
+}
+
+func TestMachineThatWaitsForItsTurn(t *testing.T) {
+	t.Run("the reconcile of a Machine that must wait ends at once, and the next free slot is reserved for that Machine (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, late := f.fill(t), member("g", "late")
+			f.wait(t, late)
+			time.Sleep(time.Second)
+			f.answered(first)
+			select {
+			case <-f.wakeups(late.Key):
+			default:
+				t.Fatal("it was not woken")
+			}
+			f.wait(t, member("g", "later"))
+			if _, err := f.ask(late); err != nil {
+				t.Errorf("it was woken and got %v", err)
+			}
+		})
+	})
+	t.Run("a Machine keeps its place in the line however often it asks for a slot (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
+			f.wait(t, a, b, a, a, b, a)
+			f.answered(first)
+			f.wait(t, b)
+			if _, err := f.ask(a); err != nil {
+				t.Errorf("the first of the line got %v", err)
+			}
+		})
+	})
+	t.Run("a woken Machine that does not ask in time loses the slot, and is the first of the line when it asks again (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
+			f.wait(t, slow, next, member("g", "last"))
+			f.answered(first)
+			<-f.wakeups(slow.Key)
+			began := time.Now()
+			<-f.wakeups(next.Key)
+			if waited := time.Since(began); waited != grace {
+				t.Errorf("the slot was free for %s before the next Machine was woken", waited)
+			}
+			if _, err := f.ask(next); err != nil {
+				t.Errorf("the next one got %v", err)
+			}
+			f.wait(t, slow)
+			f.answered(first)
+			if _, err := f.ask(slow); err != nil {
+				t.Errorf("the late one got %v, and is the first of the line", err)
+			}
+		})
+	})
+	t.Run("woken Machines that never ask again do not block the Machines of another group (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, last := f.fill(t), member("other", "last")
+			for n := range 64 {
+				f.wait(t, member("g", fmt.Sprintf("gone-%d", n)))
+			}
+			f.wait(t, last)
+			f.answered(first)
+			began := time.Now()
+			<-f.wakeups(last.Key)
+			if waited := time.Since(began); waited > grace {
+				t.Errorf("64 Machines that do not come blocked another one for %s", waited)
+			}
+			if _, err := f.ask(last); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("a Machine leaves the line when drover forgets it, for example because all its cloud resources are deleted (F-12, F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, next := f.fill(t), member("g", "next")
+			f.wait(t, member("g", "called"), member("g", "waiting"), next)
+			f.answered(first)
+			f.limiter.forget("called")
+			f.limiter.forget("waiting")
+			l, err := f.ask(next)
+			if err != nil {
+				t.Fatalf("the slot is free, the only one in the line got %v", err)
+			}
+			for range mostConcurrent {
+				f.answered(l)
+			}
+			time.Sleep(grace)
+			if left := f.limiter.busy(); len(left) > 0 {
+				t.Errorf("F-12: state is left: %v", left)
+			}
+		})
+	})
+	t.Run("a line that was not used for long is removed, although a woken Machine never came (F-12)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first := f.fill(t)
+			f.wait(t, member("g", "gone"))
+			for range mostConcurrent {
+				f.answered(first)
+			}
+			time.Sleep(time.Minute)
+			f.limiter.sweep(time.Now())
+			if n := len(f.limiter.endpoints); n > 0 {
+				t.Errorf("%d endpoints are left", n)
 			}
 		})
 	})
@@ -224,24 +336,12 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		first, parked := f.fill(t), member("g", "parked")
-		refused := make(chan error, 3)
-		for range cap(refused) {
-			go func() {
-				_, err := f.ask(Caller{Group: "g"})
-				refused <- err
-			}()
+		f.wait(t, parked)
+		f.release(first, result{answered: true, rest: 30 * time.Second})
+		for range mostConcurrent - 1 {
+			f.answered(first)
 		}
-		if _, err := f.ask(parked); !waits(err) {
-			t.Fatalf("got %v", err)
-		}
-		synctest.Wait()
-		f.release(first[0], result{answered: true, rest: 30 * time.Second})
-		for range cap(refused) {
-			if e := fault.Of(<-refused); e == nil || e.RetryAfter != 30*time.Second {
-				t.Errorf("CAPI-16: got %+v", e)
-			}
-		}
-		if _, err := f.acquire(t.Context(), requestKind{"GET", "networks"}, Caller{}); !fault.Is(err, fault.RateLimited) {
+		if _, err := f.acquire(t.Context(), neutron, requestKind{"GET", "networks"}, Caller{}); !fault.Is(err, fault.RateLimited) {
 			t.Errorf("CAPI-16: another kind of request to the endpoint got %v", err)
 		}
 		if _, err := f.ask(parked); !fault.Is(err, fault.RateLimited) || waits(err) {
@@ -255,5 +355,37 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 		if _, err := f.ask(parked); err != nil {
 			t.Errorf("after the rest: %v", err)
 		}
+	})
+}
+
+func TestRequestsAfterALongOutage(t *testing.T) {
+	t.Run("after an hour of refusals with Retry-After a request is sent at once when the last pause is over (F-60)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			for range 120 {
+				l, err := f.ask(member("g", "a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.release(l, result{rest: 30 * time.Second})
+				time.Sleep(30 * time.Second)
+			}
+			if _, err := f.ask(member("g", "a")); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("a thousand requests that got a slot and were not sent delay nobody (F-60)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			for range 1000 {
+				l, err := f.ask(member("g", "a"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.release(l, result{unsent: true})
+			}
+			f.fill(t)
+		})
 	})
 }

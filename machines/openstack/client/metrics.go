@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -64,10 +65,9 @@ func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 
 // Descriptions of the limiter's gauges, which are read at each scrape.
 var (
-	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint, as learned from its latency.")
+	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint: 16, less after refusals and requests without an answer.")
 	inFlightDesc = kindDesc("drover_openstack_in_flight", "Requests of a kind that are in flight or about to be sent.")
 	waitingDesc  = kindDesc("drover_openstack_waiting", "Requests of a kind that wait for their turn.")
-	rateDesc     = prometheus.NewDesc("drover_openstack_rate_limit", "Requests per second that an endpoint accepts, as learned from its refusals; 0: no limit is known.", []string{"service", "host"}, nil)
 	restDesc     = prometheus.NewDesc("drover_openstack_rest_seconds", "Remaining time for which an endpoint asked to get no requests.", []string{"service", "host"}, nil)
 )
 
@@ -80,30 +80,24 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 }
 
 // Describe sends the descriptions of the gauges.
-func (l *limits) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{limitDesc, inFlightDesc, waitingDesc, rateDesc, restDesc} {
+func (l *limiter) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{limitDesc, inFlightDesc, waitingDesc, restDesc} {
 		out <- d
 	}
 }
 
 // Collect sends the values of the gauges.
-func (l *limits) Collect(out chan<- prometheus.Metric) {
+func (l *limiter) Collect(out chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, e := range l.endpoints {
-		e.collect(out, string(key.service), key.host)
-	}
-}
-
-func (e *endpointLimiter) collect(out chan<- prometheus.Metric, service, host string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out <- gauge(rateDesc, e.rate.PerSecond(), service, host)
-	out <- gauge(restDesc, e.rate.Paused(e.clock.Now()).Seconds(), service, host)
-	for kind, q := range e.queues {
-		labels := []string{service, host, kind.verb, kind.collection}
-		out <- gauge(limitDesc, float64(q.concurrency.Limit()), labels...)
-		out <- gauge(inFlightDesc, float64(q.inFlight), labels...)
-		out <- gauge(waitingDesc, float64(q.line.Len()+len(q.called)), labels...)
+	for at, e := range l.endpoints {
+		service := string(at.service)
+		out <- gauge(restDesc, e.paused(l.clock.Now()).Seconds(), service, at.host)
+		for kind, of := range e.lines {
+			labels := []string{service, at.host, kind.verb, kind.collection}
+			out <- gauge(limitDesc, math.Floor(of.limit), labels...)
+			out <- gauge(inFlightDesc, float64(of.inFlight), labels...)
+			out <- gauge(waitingDesc, float64(len(of.waiting)+of.called), labels...)
+		}
 	}
 }

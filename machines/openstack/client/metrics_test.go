@@ -10,7 +10,7 @@ import (
 )
 
 func TestMetricsOfURLsThatAreNotValidUTF8(t *testing.T) {
-	l := newLimits(clock.RealClock{}, nil)
+	l := newLimiter(clock.RealClock{}, nil)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(l)
 	for _, text := range []string{"http://%ff.invalid/%ff", "http://%fe.invalid/%fe"} {
@@ -18,7 +18,7 @@ func TestMetricsOfURLsThatAreNotValidUTF8(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
+		l.line(endpointKey{Compute, u.Host}, requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
 	}
 	t.Run("a scrape succeeds when host and path of a request's URL are not valid UTF-8 (F-8)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {

@@ -74,8 +74,8 @@ type Caller struct {
 	Key types.NamespacedName
 }
 
-// requestKind is a verb and a collection, for example POST ports. Each kind has its own concurrency limit, because the latencies of
-// two kinds (POST ports and POST floatingips) may differ by a factor of five.
+// requestKind is a verb and a collection, for example POST ports. Each kind has its own line, so that
+// slow requests of one kind, for example creations, hold up no others, for example deletions.
 type requestKind struct{ verb, collection string }
 
 // versionSegment reports whether a path segment is the version of the API.

@@ -16,7 +16,7 @@ import (
 // transport counts, times and limits every request.
 type transport struct {
 	next    http.RoundTripper
-	limits  *limits
+	limiter *limiter
 	metrics *metrics
 	clock   clock.Clock
 }
@@ -24,8 +24,8 @@ type transport struct {
 // RoundTrip sends one request when the limiter of its endpoint allows it.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := serviceOf(req)
-	endpoint, kind, by := t.limits.endpoint(s, req.URL.Host), requestKindOf(req), callerOf(req)
-	turn, err := endpoint.acquire(req.Context(), kind, by)
+	by := callerOf(req)
+	turn, err := t.limiter.acquire(req.Context(), endpointKey{s, req.URL.Host}, requestKindOf(req), by)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if errors.As(err, &refusal) {
 		// The lease check or the read-only mode refused the request. It was not sent, so the limiter learns nothing about the
 		// endpoint.
-		endpoint.release(turn, result{unsent: true})
+		t.limiter.release(turn, result{unsent: true})
 		return nil, err
 	}
 	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
@@ -45,7 +45,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.answered = resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusGatewayTimeout
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
-	endpoint.release(turn, r)
+	t.limiter.release(turn, r)
 	t.metrics.count(s, req.Method, code, by.Group, t.clock.Now())
 	if err == nil {
 		err = bound(req, resp)
