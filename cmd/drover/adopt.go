@@ -191,7 +191,7 @@ func surveyOptions(ctx context.Context, w wiring, o *options, its cloud.Cloud) (
 	if err != nil {
 		return out, err
 	}
-	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = w.controllers, w.target, w.cloud(its), source, clock.RealClock{}
+	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = w.controllers, w.target, its, source, clock.RealClock{}
 	forecaster, err := machine.NewForecaster(ctx, machines)
 	if err != nil {
 		return out, fmt.Errorf("preparing the caches: %w", err)

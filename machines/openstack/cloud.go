@@ -65,8 +65,9 @@ type Options struct {
 	// SharedServerGroup puts servers whose spec names no server group into one server group of the cluster with soft-anti-affinity,
 	// which drover creates when it is missing.
 	SharedServerGroup bool
-	// ReadOnly allows only reads and sign-ins. Any other request fails before it is sent.
-	ReadOnly bool
+	// Observe puts the cloud into observe mode, unless it is nil: only reads and sign-ins are sent. Any other request fails, and is passed
+	// to Observe.
+	Observe func(*http.Request)
 	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
 	// ProviderIDRegion makes the provider ID of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
@@ -111,7 +112,7 @@ func New(o Options) (*Cloud, error) {
 	}
 	affected := workqueue.NewTyped[types.NamespacedName]()
 	calls, err := client.New(client.Options{
-		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease,
+		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, Observe: o.Observe, Lease: o.Lease,
 		Configured: o.Configured.IdentityEndpoint, Allowed: allowed, Wake: affected.Add,
 	})
 	if err != nil {
