@@ -21,7 +21,7 @@ const retryLease = time.Second
 // resource.
 type guard struct {
 	next http.RoundTripper
-	// observe is told each refused request in observe mode; nil outside of it.
+	// observe receives each request that is refused in observe mode. It is nil outside of observe mode.
 	observe func(*http.Request)
 	// lease may be nil: then it is always fresh.
 	lease cloud.Lease
