@@ -60,9 +60,9 @@ type surroundings struct {
 	credentials client.Credentials
 	// transport carries the calls to OpenStack. nil means the network.
 	transport http.RoundTripper
-	// local is called with the gRPC server, and with a channel that is closed when the server may be called. When local is not nil,
-	// drover does not listen.
-	local func(*autoscale.Server, <-chan struct{})
+	// local is called with the gRPC server and its node groups; the server may be called once these are synced. When local is not nil, drover
+	// does not listen.
+	local func(*autoscale.Server, *nodegroup.Groups)
 	// several is true when other drovers have run in this process. The names of the controllers are then in use, and this drover must
 	// not trim memory that it shares with the others.
 	several bool
@@ -262,7 +262,7 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 
 // addAutoscale adds what every replica runs: the node groups and their gRPC service. When local is not nil, it receives the service,
 // which then does not listen.
-func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, <-chan struct{})) (*autoscale.Server, error) {
+func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, *nodegroup.Groups)) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()
 	if err != nil {
 		return nil, err
@@ -285,7 +285,7 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 		return nil, fmt.Errorf("making the gRPC server: %w", err)
 	}
 	if local != nil {
-		local(server, groups.Synced())
+		local(server, groups)
 		return server, mgr.Add(groups)
 	}
 	return server, errors.Join(mgr.Add(groups), mgr.Add(server))
