@@ -235,7 +235,7 @@ func (a *apart) leads() bool {
 	return ptr.Deref(l.Spec.HolderIdentity, "") != ""
 }
 
-// anotherLeads lets another replica hold the lease until the test ends.
+// anotherLeads makes another replica hold the lease until the test ends.
 func (a *apart) anotherLeads() {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: leaseName}}
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = ptr.To("another"), ptr.To(int32(leaseLife/time.Second))
