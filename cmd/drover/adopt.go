@@ -191,7 +191,7 @@ func surveyOptions(ctx context.Context, w wiring, o *options, its cloud.Cloud) (
 	if err != nil {
 		return out, err
 	}
-	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = w.controllers, w.target, w.cloud(its), source, clock.RealClock{}
+	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = w.controllers, w.target, its, source, clock.RealClock{}
 	forecaster, err := machine.NewForecaster(ctx, machines)
 	if err != nil {
 		return out, fmt.Errorf("preparing the caches: %w", err)
@@ -210,20 +210,16 @@ func surveyOptions(ctx context.Context, w wiring, o *options, its cloud.Cloud) (
 	if out.Target, err = client.New(w.target.GetConfig(), client.Options{Scheme: knownKinds()}); err != nil {
 		return out, fmt.Errorf("making a client of the target cluster: %w", err)
 	}
-	roles := []string{"rbac"}
+	shipped := map[string]*[]*unstructured.Unstructured{"crds": &out.Kinds, "policies": &out.Policies, "rbac": &out.Roles}
 	if o.targetKubeconfig != "" {
-		roles = []string{"control"}
-		if out.TargetRoles, err = deploy.Objects("target"); err != nil {
+		delete(shipped, "rbac")
+		shipped["control"], shipped["target"] = &out.Roles, &out.TargetRoles
+	}
+	for part, objects := range shipped {
+		if *objects, err = deploy.Objects(part); err != nil {
 			return out, err
 		}
 	}
-	if out.Kinds, err = deploy.Objects("crds"); err != nil {
-		return out, err
-	}
 	out.Kinds = slices.DeleteFunc(out.Kinds, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
-	if out.Policies, err = deploy.Objects("policies"); err != nil {
-		return out, err
-	}
-	out.Roles, err = deploy.Objects(roles...)
-	return out, err
+	return out, nil
 }

@@ -69,9 +69,6 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("making a client: %w", err)
 	}
-	if o.observe {
-		c = dryClient{c}
-	}
 	return clusterID(ctx, c, o.namespace, o.clusterID)
 }
 

@@ -24,7 +24,7 @@ import (
 
 // newManager returns the manager. A nil lock disables leader election. several is true when other managers have run in this
 // process.
-func newManager(config *rest.Config, o *options, lock *lease, several bool) (manager.Manager, error) {
+func newManager(config *rest.Config, o *options, lock *lease, observer *observer, several bool) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              knownKinds(),
 		Metrics:                             metricsserver.Options{BindAddress: off},
@@ -39,6 +39,7 @@ func newManager(config *rest.Config, o *options, lock *lease, several bool) (man
 		GracefulShutdownTimeout:             new(shutdownTimeout),
 		Cache:                               cacheOptions(),
 		Client:                              clientOptions(),
+		NewClient:                           observer.newClient,
 		Controller:                          controllerconfig.Controller{SkipNameValidation: new(several)},
 	})
 	if err != nil {

@@ -1,25 +1,37 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"maps"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/safety/reach"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// mostDecisions bounds how many different decisions an observer keeps. When there are more, it drops the oldest first.
-const mostDecisions = 1000
+const (
+	// mostDecisions bounds how many different decisions an observer keeps. When there are more, it drops the oldest first.
+	mostDecisions = 1000
+	// mostDetail bounds the recorded detail of a write, in bytes.
+	mostDetail = 1024
+)
 
 // decision is an action that drover would have taken.
 type decision struct {
@@ -36,31 +48,16 @@ type decision struct {
 	Count int       `json:"count"`
 }
 
-// observer records the decisions of a drover in observe mode. Each decision is logged at its first occurrence, and all
-// decisions are served over HTTP.
+// observer is observe mode: it lets no request that would change something leave the process, and records each as a decision. Each decision
+// is logged at its first occurrence, and all decisions are served over HTTP. A nil observer changes nothing.
 type observer struct {
 	clock clock.PassiveClock
 	log   logr.Logger
+	// kinds holds the kind of each resource of the API server.
+	kinds map[string]string
 
 	mu        sync.Mutex
 	decisions []decision
-}
-
-// wiring holds the manager, the target cluster and the checks that the parts of drover share. With --observe, its clients and
-// clouds write nothing.
-type wiring struct {
-	// controllers and groups both wrap the manager of the control cluster, for the controllers and for the node groups. In observe
-	// mode a write of the controllers returns success, and a write of the node groups returns errObserving.
-	controllers, groups manager.Manager
-	// target is the cluster with the Nodes. It is the control cluster, unless a flag names another.
-	target   cluster.Cluster
-	observer *observer
-	lease    *lease
-	reach    *reach.Watch
-	// pages are what the metrics address serves.
-	pages pages
-	// guarded reports whether drover may trust values that the guard policies protect.
-	guarded guarded
 }
 
 // newObserver returns an observer in observe mode, or else nil.
@@ -68,42 +65,168 @@ func newObserver(o *options) *observer {
 	if !o.observe {
 		return nil
 	}
-	return &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
+	w := &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe"), kinds: map[string]string{}}
+	for kind := range knownKinds().AllKnownTypes() {
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		w.kinds[resource.Resource] = kind.Kind
+	}
+	return w
 }
 
-// refuseWrites makes all writes of clients with this configuration fail. It changes nothing when o is nil.
-func (o *observer) refuseWrites(config *rest.Config) {
+// kubernetes makes clients with this configuration send no write to the API server.
+func (o *observer) kubernetes(config *rest.Config) {
 	if o != nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, o} })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return observed{next, o} })
 	}
 }
 
-// newWiring returns the wiring for the manager of the control cluster and for the target cluster. target is nil when the control
-// cluster is also the target cluster. w is the observer; it is nil outside of observe mode. In observe mode the decisions are
-// served over HTTP, and the node groups refuse increases, because no controller would create the Machines.
-func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) wiring {
-	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w, pages: newPages()}
-	if w != nil {
-		out.pages.Handle("/observe", w)
-		out.controllers, out.groups = observing(out.controllers, w, nil), observing(out.groups, w, errObserving)
+// newClient returns a client that leaves the object of a patch as its caller has changed it. A plain client would empty the object, because
+// the answer is not the object.
+func (o *observer) newClient(config *rest.Config, options client.Options) (client.Client, error) {
+	c, err := client.New(config, options)
+	if o == nil || err != nil {
+		return c, err
 	}
+	return patchesCopies{c}, nil
+}
+
+type patchesCopies struct{ client.Client }
+
+// Patch patches a copy of the object.
+func (c patchesCopies) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.PatchOption) error {
+	return c.Client.Patch(ctx, o.DeepCopyObject().(client.Object), p, options...)
+}
+
+// openStack returns the function that records the writes that the client of OpenStack does not send; nil outside of observe mode.
+func (o *observer) openStack() func(*http.Request) {
+	if o == nil {
+		return nil
+	}
+	return func(req *http.Request) {
+		body, _ := contentOf(req)
+		// The body of a new resource has one key, under which the resource has its name. The key of an action is the action.
+		var content map[string]struct {
+			Name string `json:"name"`
+		}
+		_ = json.Unmarshal(body, &content) // keys with another content have no name
+		var detail []string
+		for _, key := range slices.Sorted(maps.Keys(content)) {
+			detail = append(detail, strings.TrimSpace(key+" "+content[key].Name))
+		}
+		o.note("openstack", req.Method, req.URL.Path, strings.Join(detail, ", "))
+	}
+}
+
+// contentOf reads the body of a request.
+func contentOf(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = req.Body.Close() }()
+	return io.ReadAll(req.Body)
+}
+
+// observed is a RoundTripper that sends only reads to the API server. It answers a write as if the API server had accepted it and changed
+// nothing else, so that drover also makes the decisions that follow from the write.
+type observed struct {
+	next     http.RoundTripper
+	observer *observer
+}
+
+// RoundTrip sends a read, and records a write. Access reviews are queries in the form of a creation. The autoscaler's requests to resize are
+// refused, because no controller would create the Machines.
+func (t observed) RoundTrip(req *http.Request) (*http.Response, error) {
+	at := pathOf(req.URL.Path)
+	if req.Method == http.MethodGet || req.Method == http.MethodHead || at.group == "authorization.k8s.io" {
+		return t.next.RoundTrip(req)
+	}
+	body, err := contentOf(req)
+	if err != nil {
+		return nil, err
+	}
+	t.observer.noteWrite(req, at, body)
+	answer := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK}
+	if req.URL.Query().Get("fieldManager") == model.Manager {
+		answer.Status, answer.Code, answer.Reason = metav1.StatusFailure, http.StatusForbidden, metav1.StatusReasonForbidden
+		answer.Message = "drover only observes (--observe): nothing is changed"
+	}
+	contentType := req.Header.Get("Content-Type")
+	if answer.Code != http.StatusOK || req.Method != http.MethodPost && req.Method != http.MethodPut {
+		contentType = "application/json"
+		if body, err = json.Marshal(answer); err != nil {
+			return nil, err
+		}
+	}
+	return &http.Response{
+		Status: http.StatusText(int(answer.Code)), StatusCode: int(answer.Code), Proto: req.Proto, ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}, nil
+}
+
+// apiPath is the path of an object or of a list of objects at an API server, behind any path at which the API server itself is.
+var apiPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/v[^/]+/(?:namespaces/([^/]+)/)?([^/]+)(?:/([^/]+))?(?:/([^/]+))?$`)
+
+// place is what the path of a request names.
+type place struct{ group, namespace, resource, name, part string }
+
+func pathOf(path string) place {
+	found := apiPath.FindStringSubmatch(path)
+	if found == nil {
+		return place{resource: path}
+	}
+	return place{found[1], found[2], found[3], found[4], found[5]}
+}
+
+// noteWrite records a request that would change an object of Kubernetes. An Event is recorded under the object that it is about.
+func (o *observer) noteWrite(req *http.Request, at place, body []byte) {
+	if at.resource == "events" {
+		var event eventsv1.Event
+		if json.Unmarshal(body, &event) == nil && event.Regarding.Name != "" {
+			about := event.Regarding
+			o.note("kubernetes", "event", about.Kind+" "+about.Namespace+"/"+about.Name, event.Reason+": "+event.Note)
+		}
+		return
+	}
+	verb := strings.ToLower(req.Method)
 	switch {
-	case target == nil:
-		out.target = out.controllers
-	case w == nil:
-		out.target = boundedTarget{target}
-	default:
-		out.target = observedTarget{boundedTarget{target}, observedClient{target.GetClient(), w, nil}}
+	case req.Method == http.MethodPost:
+		verb = "create"
+	case req.Method == http.MethodPut:
+		verb = "update"
+	case strings.HasPrefix(req.Header.Get("Content-Type"), "application/apply-patch"):
+		verb = "apply"
 	}
-	return out
+	name, detail := at.name, ""
+	if name == "" {
+		name = newName(body)
+	}
+	if at.namespace != "" {
+		name = at.namespace + "/" + name
+	}
+	if req.Method == http.MethodPatch && at.resource != "secrets" {
+		detail = string(body[:min(len(body), mostDetail)])
+	}
+	kind := o.kinds[at.resource]
+	if kind == "" {
+		kind = at.resource
+	}
+	o.note("kubernetes", strings.TrimSpace(verb+" "+at.part), kind+" "+name, detail)
 }
 
-// cloud returns c itself, or a read-only wrapper in observe mode.
-func (w wiring) cloud(c cloud.Cloud) cloud.Cloud {
-	if w.observer == nil {
-		return c
+// newName returns the name of an object that would be created. body is the object as sent, in any form.
+func newName(body []byte) string {
+	o, _, err := serializer.NewCodecFactory(knownKinds()).UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return ""
 	}
-	return observedCloud{c, w.observer}
+	object, err := meta.Accessor(o)
+	switch {
+	case err != nil:
+		return ""
+	case object.GetName() == "":
+		return object.GetGenerateName() + "*"
+	}
+	return object.GetName()
 }
 
 // note records one decision.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func watched(t *testing.T) (*kube.Cluster, client.Client) {
 }
 
 // observe runs drover with --observe until it has made the awaited decisions, and returns all decisions.
-func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[string]string) []decision {
+func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited []decision) []decision {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -97,8 +98,10 @@ func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[
 		if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
 			return false, err
 		}
-		for verb, object := range awaited {
-			if !slices.ContainsFunc(page.Decisions, func(d decision) bool { return d.Verb == verb && strings.HasPrefix(d.Object, object) }) {
+		for _, a := range awaited {
+			if !slices.ContainsFunc(page.Decisions, func(d decision) bool {
+				return d.Verb == a.Verb && strings.HasPrefix(d.Object, a.Object) && strings.HasPrefix(d.Detail, a.Detail)
+			}) {
 				return false, nil
 			}
 		}
@@ -117,12 +120,13 @@ func TestDroverInObserveModeWritesNothing(t *testing.T) {
 	cloud := sim.New(sim.Config{Seed: sim.SeedMetaKube})
 	must(t, cloud.Start(t.Context()))
 	defer cloud.Close()
-	decisions := observe(t, cluster, cloud, map[string]string{
-		"create":                                 "MachineSet kube-system/pool",
-		"patch":                                  "Machine kube-system/coming",
-		"make ports, floating IP and server":     "Machine kube-system/coming",
-		"release ports, floating IP and volumes": "Machine kube-system/going",
-		"apply status":                           "MachineDeployment kube-system/pool",
+	decisions := observe(t, cluster, cloud, []decision{
+		{Verb: "create", Object: "MachineSet kube-system/pool"},
+		{Verb: "create", Object: "Secret kube-system/bootstrap-token-"},
+		{Verb: "patch", Object: "Machine kube-system/coming"},
+		{Verb: "patch", Object: "Machine kube-system/going"},
+		{Verb: "POST", Object: "/network/v2.0/ports", Detail: "port coming"},
+		{Verb: "apply status", Object: "MachineDeployment kube-system/pool"},
 	})
 
 	t.Run("drover sends no write request to the API server", func(t *testing.T) {
@@ -176,4 +180,49 @@ func TestDroverInObserveModeWritesNothing(t *testing.T) {
 			t.Error("no decision is about a Secret, although the Machine needs a bootstrap token")
 		}
 	})
+}
+
+// unsent is a transport that must not be used.
+type unsent struct{ t *testing.T }
+
+func (u unsent) RoundTrip(req *http.Request) (*http.Response, error) {
+	u.t.Errorf("%s %s was sent", req.Method, req.URL)
+	return nil, errors.New("sent")
+}
+
+func TestObserveModeRecordsWritesAndSendsNone(t *testing.T) {
+	const json, merge, apply = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+	machine := "/k8s/clusters/c-1/apis/cluster.k8s.io/v1alpha1/namespaces/ns/machines/m"
+	for name, tt := range map[string]struct {
+		method, path, contentType, body string
+		want                            decision
+		code                            int
+	}{
+		"a patch":                        {"PATCH", machine, merge, `{"spec":1}`, decision{Verb: "patch", Object: "Machine ns/m", Detail: `{"spec":1}`}, 200},
+		"an apply of a status":           {"PATCH", machine + "/status", apply, `{}`, decision{Verb: "apply status", Object: "Machine ns/m", Detail: `{}`}, 200},
+		"an update of a status":          {"PUT", machine + "/status", json, `{}`, decision{Verb: "update status", Object: "Machine ns/m"}, 200},
+		"a deletion":                     {"DELETE", "/api/v1/nodes/n", json, `{}`, decision{Verb: "delete", Object: "Node n"}, 200},
+		"an eviction":                    {"POST", "/api/v1/namespaces/ns/pods/p/eviction", json, `{}`, decision{Verb: "create eviction", Object: "Pod ns/p"}, 200},
+		"an object with a made name":     {"POST", "/api/v1/namespaces/ns/configmaps", json, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"c-"}}`, decision{Verb: "create", Object: "ConfigMap ns/c-*"}, 200},
+		"a Secret, without its content":  {"PATCH", "/api/v1/namespaces/ns/secrets/s", merge, `{"data":1}`, decision{Verb: "patch", Object: "Secret ns/s"}, 200},
+		"an Event, as one of its object": {"POST", "/apis/events.k8s.io/v1/namespaces/ns/events", json, `{"regarding":{"kind":"Node","namespace":"ns","name":"n"},"reason":"Made","note":"text"}`, decision{Verb: "event", Object: "Node ns/n", Detail: "Made: text"}, 200},
+		"a resize, which is refused":     {"PATCH", "/apis/cluster.k8s.io/v1alpha1/namespaces/ns/machinedeployments/d?fieldManager=drover-nodegroup", merge, `{}`, decision{Verb: "patch", Object: "MachineDeployment ns/d", Detail: `{}`}, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newObserver(&options{clusterOptions: clusterOptions{observe: true}})
+			req := httptest.NewRequest(tt.method, "https://cluster"+tt.path, strings.NewReader(tt.body))
+			req.Header.Set("Content-Type", tt.contentType)
+			resp, err := observed{unsent{t}, o}.RoundTrip(req)
+			must(t, err)
+			_ = resp.Body.Close()
+			if resp.StatusCode != tt.code || len(o.decisions) != 1 {
+				t.Fatalf("answer %d, decisions %+v", resp.StatusCode, o.decisions)
+			}
+			got := o.decisions[0]
+			tt.want.Where, tt.want.Count, tt.want.First, tt.want.Last = "kubernetes", 1, got.First, got.Last
+			if got != tt.want {
+				t.Errorf("recorded %+v, want %+v", got, tt.want)
+			}
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/safety/reach"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/version"
@@ -57,9 +59,9 @@ type surroundings struct {
 	credentials client.Credentials
 	// transport carries the calls to OpenStack. nil means the network.
 	transport http.RoundTripper
-	// local is called with the gRPC server, and with a channel that is closed when the server may be called. When local is not nil,
-	// drover does not listen.
-	local func(*autoscale.Server, <-chan struct{})
+	// local is called with the gRPC server and its node groups; the server may be called once these are synced. When local is not nil, drover
+	// does not listen.
+	local func(*autoscale.Server, *nodegroup.Groups)
 	// several is true when other drovers have run in this process. The names of the controllers are then in use, and this drover must
 	// not trim memory that it shares with the others.
 	several bool
@@ -100,12 +102,41 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	return nil
 }
 
+// wiring holds the manager, the target cluster and the checks that the parts of drover share.
+type wiring struct {
+	// controllers is the manager of the control cluster. target is the cluster with the Nodes: the control cluster, unless a flag names another.
+	controllers manager.Manager
+	target      cluster.Cluster
+	// observer is nil outside of observe mode.
+	observer *observer
+	lease    *lease
+	reach    *reach.Watch
+	// pages are what the metrics address serves.
+	pages pages
+	// guarded reports whether drover may trust values that the guard policies protect.
+	guarded guarded
+}
+
+// newWiring returns the wiring for the manager of the control cluster and for the target cluster. target is nil when the control
+// cluster is also the target cluster.
+func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) wiring {
+	out := wiring{controllers: boundedEvents{mgr}, observer: w, pages: newPages()}
+	out.target = out.controllers
+	if target != nil {
+		out.target = boundedTarget{target}
+	}
+	if w != nil {
+		out.pages.Handle("/observe", w)
+	}
+	return out
+}
+
 // connect returns the wiring and the cluster id. It creates the manager for the control cluster, and adds the target cluster if that is
 // not the control cluster itself.
 func connect(ctx context.Context, o *options, around surroundings) (wiring, string, error) {
 	config := around.cluster
 	observer := newObserver(o)
-	observer.refuseWrites(config)
+	observer.kubernetes(config)
 	id, err := prepare(ctx, config, o)
 	if err != nil {
 		return wiring{}, "", err
@@ -114,7 +145,7 @@ func connect(ctx context.Context, o *options, around surroundings) (wiring, stri
 	if err != nil {
 		return wiring{}, "", err
 	}
-	mgr, err := newManager(config, o, lock, around.several)
+	mgr, err := newManager(config, o, lock, observer, around.several)
 	if err != nil {
 		return wiring{}, "", err
 	}
@@ -123,10 +154,10 @@ func connect(ctx context.Context, o *options, around surroundings) (wiring, stri
 		return wiring{}, "", err
 	}
 	w := newWiring(mgr, target, observer)
+	w.lease = lock
 	if err := errors.Join(watchEarly(ctx, mgr.GetCache(), controlKinds), watchEarly(ctx, w.target.GetCache(), targetObjects())); err != nil {
 		return wiring{}, "", err
 	}
-	w.lease = lock
 	return w, id, nil
 }
 
@@ -147,7 +178,7 @@ func newOpenStack(w wiring, o *options, id string, around surroundings) (*openst
 			ServiceAccount: o.serviceAccount(), IdentityOverride: o.has(identityOverride), SharedServerGroup: o.has(sharedServerGroup),
 		},
 		Clock: clock.RealClock{}, ClusterID: id, HTTP: around.transport, Reread: rereading(o), AllowedEndpoints: o.allowedEndpoints,
-		Registry: metrics.Registry, ProviderIDRegion: o.has(providerIDRegion), ReadOnly: o.observe, Lease: w.lease, Guarded: w.guarded.InForce,
+		Registry: metrics.Registry, ProviderIDRegion: o.has(providerIDRegion), Observe: w.observer.openStack(), Lease: w.lease, Guarded: w.guarded.InForce,
 	})
 	if err != nil {
 		return nil, err
@@ -183,7 +214,7 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 	if err != nil {
 		return err
 	}
-	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = mgr, w.target, w.cloud(its), source, now
+	machines.Control, machines.Target, machines.Cloud, machines.Bootstrap, machines.Clock = mgr, w.target, its, source, now
 	machines.Lease, machines.Kinds, machines.Reach, machines.Registry = w.lease, keeper, w.reach, metrics.Registry
 	reconciler := machine.New(machines)
 	w.pages.Handle("/plans/machines", reconciler)
@@ -235,12 +266,12 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 
 // addAutoscale adds what every replica runs: the node groups and their gRPC service. When local is not nil, it receives the service,
 // which then does not listen.
-func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, <-chan struct{})) (*autoscale.Server, error) {
+func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, *nodegroup.Groups)) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()
 	if err != nil {
 		return nil, err
 	}
-	mgr := w.groups
+	mgr := w.controllers
 	of.Control, of.Target, of.Elected, of.Registry = mgr, w.target, mgr.Elected(), metrics.Registry
 	of.Discovery.Cloud, of.Reach = names, w.reach
 	groups := nodegroup.New(of)
@@ -258,7 +289,7 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 		return nil, fmt.Errorf("making the gRPC server: %w", err)
 	}
 	if local != nil {
-		local(server, groups.Synced())
+		local(server, groups)
 		return server, mgr.Add(groups)
 	}
 	return server, errors.Join(mgr.Add(groups), mgr.Add(server))

@@ -88,7 +88,7 @@ func addOrphans(w wiring, o *options, its cloud.Cloud) error {
 	}
 	mgr := w.controllers
 	collector, err := orphans.New(orphans.Options{
-		Control: mgr, Target: w.target, Cloud: w.cloud(its), Clock: clock.RealClock{},
+		Control: mgr, Target: w.target, Cloud: its, Clock: clock.RealClock{},
 		Settings: verdict.Settings{ReportOnly: o.orphans.mode == reportOrphans, Age: o.orphans.age},
 		Period:   o.orphans.period(), MaxPerPass: maxPerPass, DrainTimeout: o.drainTimeout, VolumeTimeout: volumeDetachTimeout,
 		Namespace: o.namespace, Lease: w.lease, Stale: w.staleness, Observed: o.observe, Registry: metrics.Registry,

@@ -3,158 +3,314 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"os/exec"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/drover-project/drover/autoscale"
+	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/proto"
-	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kube/memory"
+	"github.com/drover-project/drover/test/memorycloud"
 )
 
-// behind starts a drover that reaches the API server only through a proxy that the test can make misbehave. spoil, when it is not nil, does
-// so before drover starts. The address is that of /readyz and /healthz.
-func (p *pair) behind(user string, spoil func(*kube.Between)) (between *kube.Between, drover *exec.Cmd, address string) {
-	p.Helper()
-	config, err := p.kube.ConfigForUser(user, "system:masters")
-	must(p.T, err)
-	between, err = kube.NewBetween(config)
-	must(p.T, err)
-	p.Cleanup(func() { _ = between.Close() })
-	if spoil != nil {
-		spoil(between)
-	}
-	address = "http://" + freePort(p.T)
-	return between, p.replicaWith(user, between.Config, "--health-address="+strings.TrimPrefix(address, "http://")), address
+// between is a transport to an API server that misbehaves as load balancers and proxies do.
+type between struct {
+	next http.RoundTripper
+	// lost makes all requests fail. refuses is a resource that drover may not read, and refused counts the refusals. noBookmarks drops the
+	// bookmarks of all watches. keepsBack is how many bytes of events a watch keeps back until it passes them on.
+	lost, noBookmarks  atomic.Bool
+	refuses            atomic.Pointer[string]
+	refused, keepsBack atomic.Int64
 }
 
-// log ends a drover and returns its log.
-func (p *pair) log(drover *exec.Cmd) string {
-	p.Helper()
-	must(p.T, drover.Process.Signal(syscall.SIGTERM))
-	must(p.T, drover.Wait())
-	return fmt.Sprint(drover.Stdout)
+func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.lost.Load() {
+		return nil, errors.New("connect: connection refused")
+	}
+	if name := b.refuses.Load(); name != nil && strings.Contains(r.URL.Path+"/", "/"+*name+"/") {
+		b.refused.Add(1)
+		refusal := apierrors.NewForbidden(schema.GroupResource{Resource: *name}, "", errors.New("this user cannot list or watch it")).Status()
+		body, err := json.Marshal(&refusal)
+		return &http.Response{
+			StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		}, err
+	}
+	answer, err := b.next.RoundTrip(r)
+	if watch, _ := strconv.ParseBool(r.URL.Query().Get("watch")); err == nil && watch {
+		answer.Body = &watchBody{between: b, lines: bufio.NewReader(answer.Body), Closer: answer.Body}
+	}
+	return answer, err
+}
+
+// watchBody is the body of a watch, one event a line, as a between passes it on.
+type watchBody struct {
+	between *between
+	lines   *bufio.Reader
+	// kept holds the events that are kept back, and left those that are passed on.
+	kept, left []byte
+	io.Closer
+}
+
+// Read implements io.Reader.
+func (w *watchBody) Read(into []byte) (int, error) {
+	for len(w.left) == 0 {
+		line, err := w.lines.ReadBytes('\n')
+		if err != nil {
+			return copy(into, line), err
+		}
+		if w.between.noBookmarks.Load() && bytes.HasPrefix(line, []byte(`{"type":"BOOKMARK"`)) {
+			continue
+		}
+		if w.kept = append(w.kept, line...); int64(len(w.kept)) >= w.between.keepsBack.Load() {
+			w.left, w.kept = w.kept, nil
+		}
+	}
+	n := copy(into, w.left)
+	w.left = w.left[n:]
+	return n, nil
+}
+
+// apart is a drover in virtual time, with a between to its API server.
+type apart struct {
+	*testing.T
+	*between
+	server *memory.Server
+	client client.Client
+	groups *nodegroup.Groups
+	// running is what ends with ctx. ended is true when drover has ended.
+	ctx     context.Context
+	running sync.WaitGroup
+	ended   atomic.Bool
+	log     *sharedLog
+}
+
+// sharedLog is the log of the drovers of a process.
+type sharedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// take returns the log since the last call.
+func (l *sharedLog) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
+// logToTest makes all loggers of the process write to the returned log.
+func logToTest() *sharedLog {
+	l := &sharedLog{}
+	logger := funcr.New(func(prefix, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.text.WriteString(prefix + " " + args + "\n")
+	}, funcr.Options{})
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	return l
+}
+
+// playApart runs a drover in a bubble. spoil is called before drover starts.
+func playApart(t *testing.T, log *sharedLog, spoil, play func(*apart)) {
+	t.Helper()
+	metrics.Registry = prometheus.NewRegistry()
+	a := &apart{log: log}
+	synctest.Test(t, func(t *testing.T) {
+		a.T = t
+		kinds, err := deploy.Objects("crds")
+		must(t, err)
+		catalog, err := memory.NewCatalog(kinds...)
+		must(t, err)
+		a.server, err = memory.New(memory.Options{Catalog: catalog})
+		must(t, err)
+		a.client, err = client.New(a.server.Config("admin", "system:masters"), client.Options{Scheme: knownKinds()})
+		must(t, err)
+		must(t, a.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover"}}))
+		a.between = &between{next: a.server.RoundTripper("drover", "system:masters")}
+		var stop func()
+		a.ctx, stop = context.WithCancel(context.Background())
+		defer a.running.Wait()
+		defer stop()
+		spoil(a)
+		serving := make(chan *nodegroup.Groups, 1)
+		a.running.Go(func() {
+			defer a.ended.Store(true)
+			o := defaults()
+			o.metricsAddress, o.healthAddress, o.features, o.grpcAddress = off, off, []string{grpcInsecure}, autoscale.DefaultAddress
+			must(t, serve(a.ctx, o, surroundings{
+				cluster: tuned(a.server.ConfigOver(a.between)), cloud: memorycloud.New(0), several: true,
+				local: func(_ *autoscale.Server, groups *nodegroup.Groups) { serving <- groups },
+			}))
+		})
+		a.groups = <-serving
+		play(a)
+	})
+}
+
+// within waits until something holds, for at most the given time. When it does not, the process ends: a manager that is stopped before its
+// caches are synced spins, and then time would stand still in the bubble.
+func (a *apart) within(limit time.Duration, what string, ok func() bool) {
+	a.Helper()
+	for began := time.Now(); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > limit {
+			a.Logf("not within %s: %s; the log is\n%s", limit, what, a.log.take())
+			os.Exit(1)
+		}
+	}
+}
+
+// ready reports whether /readyz would answer that drover is ready: it serves when its node groups are synced.
+func (a *apart) ready() bool {
+	select {
+	case <-a.groups.Synced():
+		return a.groups.Trusted() == nil
+	default:
+		return false
+	}
+}
+
+// isReady waits until drover is ready, or until it is not.
+func (a *apart) isReady(want bool, limit time.Duration) {
+	a.Helper()
+	a.within(limit, fmt.Sprintf("ready: %v", want), func() bool { return a.ready() == want })
+}
+
+// logged fails the test unless the log has the texts.
+func (a *apart) logged(texts ...string) {
+	a.Helper()
+	log := a.log.take()
+	for _, text := range texts {
+		if !strings.Contains(log, text) {
+			a.Errorf("the log lacks %q:\n%s", text, log)
+		}
+	}
 }
 
 // leads reports whether a drover holds the lease.
-func (p *pair) leads() bool { h := p.lease().Spec.HolderIdentity; return h != nil && *h != "" }
+func (a *apart) leads() bool {
+	l := &coordinationv1.Lease{}
+	err := a.client.Get(a.Context(), client.ObjectKey{Namespace: "drover", Name: leaseName}, l)
+	must(a.T, client.IgnoreNotFound(err))
+	return ptr.Deref(l.Spec.HolderIdentity, "") != ""
+}
 
-func TestAReplicaThatLosesTheAPIServerForGoodIsNotReady(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	p.replica("healthy")
-	p.until("the healthy replica leads", p.leads)
-	between, _, address := p.behind("lost", nil)
-	answers := func(page string, want int) func() bool {
-		return func() bool { return status(t, address+page) == want }
-	}
-	p.until("the other replica is ready", answers("/readyz", http.StatusOK))
-	must(t, between.Close())
-	t.Run("a replica that has lost the API server is not ready after 30 s, and still alive (F-145, MC-77)", func(t *testing.T) {
-		p := p.in(t)
-		p.until("it is not ready", answers("/readyz", http.StatusInternalServerError))
-		if code := status(t, address+"/healthz"); code != http.StatusOK {
-			t.Errorf("/healthz answers %d", code)
+// anotherLeads makes another replica hold the lease until the test ends.
+func (a *apart) anotherLeads() {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: leaseName}}
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = ptr.To("another"), ptr.To(int32(leaseLife/time.Second))
+	must(a.T, a.client.Create(a.Context(), l))
+	a.running.Go(func() {
+		for ; a.ctx.Err() == nil; time.Sleep(leaseRetry) {
+			l.Spec.RenewTime = ptr.To(metav1.NowMicro())
+			_ = a.client.Update(a.ctx, l)
 		}
 	})
 }
 
-func TestAReplicaThatMayNotReadAKindDoesNotLead(t *testing.T) {
-	t.Parallel()
+// This test has a process of its own, because a drover uses global registries.
+func TestAReplicaWhoseConnectionToTheAPIServerIsTroubled(t *testing.T) {
+	if !ownProcess(t) {
+		return
+	}
 	const kind = "certificatesigningrequests"
-	p := newPair(t)
-	between, drover, address := p.behind("refused", func(b *kube.Between) { b.Refuse(kind) })
-	t.Run("a replica that may not read the certificate requests is not ready and does not take the lease (F-147)", func(t *testing.T) {
-		p := p.in(t)
-		// A replica that led would watch the certificate requests only after it has taken the lease.
-		p.until("its lists have been refused", func() bool { return between.Refused.Load() >= 4 })
-		if p.leads() || status(t, address+"/readyz") != http.StatusInternalServerError {
-			t.Errorf("it leads: %v; /readyz answers %d", p.leads(), status(t, address+"/readyz"))
-		}
-	})
-	t.Run("the replica leads once it has the right (F-147)", func(t *testing.T) {
-		p := p.in(t)
-		between.Refuse("")
-		p.until("it leads", p.leads)
-		p.until("it is ready", func() bool { return status(t, address+"/readyz") == http.StatusOK })
-	})
-	t.Run("its log names the missing right and the object that grants it (F-147)", func(t *testing.T) {
-		if log := p.in(t).log(drover); !strings.Contains(log, "Lacking a right") || !strings.Contains(log, kind) || !strings.Contains(log, "ClusterRole drover") {
-			t.Errorf("it does not:\n%s", log)
-		}
-	})
-}
-
-func TestAProxyThatDropsWatchBookmarks(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	_, drover, address := p.behind("proxied", (*kube.Between).DropBookmarks)
-	t.Run("drover becomes ready although the bookmarks that end streaming lists never come (F-146)", func(t *testing.T) {
-		p := p.in(t)
-		p.until("it is ready", func() bool { return status(t, address+"/readyz") == http.StatusOK })
-	})
-	t.Run("the log says what drops the bookmarks, and how to avoid the wait (F-146)", func(t *testing.T) {
-		if log := p.in(t).log(drover); !strings.Contains(log, "KUBE_FEATURE_WatchListClient=false") {
-			t.Errorf("it does not:\n%s", log)
-		}
-	})
-}
-
-func TestAProxyThatBuffersWatches(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	between, drover, address := p.behind("buffered", nil)
-	answers := func(want int) func() bool { return func() bool { return status(t, address+"/readyz") == want } }
-	p.until("drover is ready", answers(http.StatusOK))
-	d := p.seed()
-	d.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "buffered"}
-	must(t, p.client.Create(t.Context(), d))
-	p.until("drover knows the deployment", func() bool {
-		must(t, p.client.Get(t.Context(), client.ObjectKeyFromObject(d), d))
-		return d.Status.NodeTemplate != nil
-	})
-	change := func(value string) {
-		t.Helper()
-		must(t, p.client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/changed":"`+value+`"}}}`))))
+	log := logToTest()
+	for name, tt := range map[string]struct{ spoil, play func(*apart) }{
+		"a replica that has lost the API server is not ready after 30 s, and does not end (F-145, MC-77)": {(*apart).anotherLeads, func(a *apart) {
+			a.isReady(true, time.Minute)
+			a.lost.Store(true)
+			a.server.CutWatches()
+			a.isReady(false, 45*time.Second)
+			if time.Sleep(time.Minute); a.ended.Load() {
+				a.Error("it has ended")
+			}
+		}},
+		"a replica that may not read the certificate requests does not lead until it has the right, and logs what grants it (F-147)": {
+			func(a *apart) { a.refuses.Store(ptr.To(kind)) },
+			func(a *apart) {
+				// A replica that led would watch the certificate requests only after it has taken the lease.
+				a.within(2*time.Minute, "its lists have been refused", func() bool { return a.refused.Load() >= 4 })
+				if a.leads() || a.ready() {
+					a.Errorf("it leads: %v; ready: %v", a.leads(), a.ready())
+				}
+				a.refuses.Store(nil)
+				a.within(2*time.Minute, "it leads", a.leads)
+				a.isReady(true, time.Minute)
+				a.logged("Lacking a right", kind, "ClusterRole drover")
+			},
+		},
+		"drover becomes ready although the bookmarks that end streaming lists never come, and logs how to avoid the wait (F-146)": {
+			func(a *apart) { a.noBookmarks.Store(true) },
+			func(a *apart) {
+				a.isReady(true, time.Minute)
+				a.logged("KUBE_FEATURE_WatchListClient=false")
+			},
+		},
+		"drover is not ready while a change has not arrived for 30 s, until the watches deliver it, and logs that a proxy may buffer (F-145, F-146)": {
+			func(*apart) {},
+			func(a *apart) {
+				a.isReady(true, time.Minute)
+				d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "buffered"}}
+				d.Spec.Replicas, d.Spec.Selector.MatchLabels = ptr.To[int32](0), map[string]string{"a": "b"}
+				d.Spec.Template.Metadata.Labels = d.Spec.Selector.MatchLabels
+				must(a.T, a.client.Create(a.Context(), d))
+				change := func(value string) {
+					must(a.T, a.client.Patch(a.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/changed":"`+value+`"}}}`))))
+				}
+				time.Sleep(time.Minute) // by then the caches have the deployment, and drover has written all that it writes
+				a.keepsBack.Store(1 << 20)
+				change("while watches are buffered")
+				// Each kind is compared with the API server every 20 s, and the 30 s begin with the first difference.
+				a.isReady(false, 2*time.Minute)
+				a.keepsBack.Store(0)
+				change("now")
+				a.isReady(true, time.Minute)
+				a.logged("may buffer its answers")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { playApart(t, log, tt.spoil, tt.play) })
 	}
-	t.Run("drover is not ready while a change has not arrived for 30 s, so that the autoscaler finds another replica (F-145)", func(t *testing.T) {
-		p := p.in(t)
-		between.Buffer(1 << 20)
-		change("while watches are buffered")
-		// Each kind is compared with the API server every 20 s, and the 30 s begin with the first difference.
-		p.within(3*time.Minute, "it is not ready", answers(http.StatusInternalServerError))
-	})
-	t.Run("drover is ready again once the watches deliver their events (F-145)", func(t *testing.T) {
-		p := p.in(t)
-		between.Buffer(0)
-		change("now")
-		p.until("it is ready", answers(http.StatusOK))
-	})
-	t.Run("the log names proxies that buffer answers (F-146)", func(t *testing.T) {
-		if log := p.in(t).log(drover); !strings.Contains(log, "may buffer its answers") {
-			t.Errorf("it does not:\n%s", log)
-		}
-	})
 }
 
 func TestMachinesThatTheAPIServerDoesNotCreate(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/autoscale"
+	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/test/day"
 )
 
@@ -107,8 +108,8 @@ func playedDrover(ctx context.Context, c day.Connections, started func(day.Progr
 	}
 	return serve(ctx, o, surroundings{
 		cluster: tuned(c.Kube), transport: c.Cloud, several: true, credentials: credentials,
-		local: func(s *autoscale.Server, ready <-chan struct{}) {
-			started(day.Program{Groups: s.Local(), Ready: ready})
+		local: func(s *autoscale.Server, groups *nodegroup.Groups) {
+			started(day.Program{Groups: s.Local(), Ready: groups.Synced()})
 		},
 	})
 }

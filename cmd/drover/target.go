@@ -72,9 +72,9 @@ func addTarget(mgr manager.Manager, o *options, w *observer) (cluster.Cluster, e
 	if err != nil {
 		return nil, err
 	}
-	w.refuseWrites(config)
+	w.kubernetes(config)
 	config.Wrap(drain.AnswerAtOnce)
-	target, err := newTarget(config)
+	target, err := newTarget(config, w)
 	if err != nil {
 		return nil, fmt.Errorf("making the clients of the target cluster: %w", err)
 	}
@@ -87,9 +87,9 @@ func addTarget(mgr manager.Manager, o *options, w *observer) (cluster.Cluster, e
 }
 
 // newTarget makes the target cluster, without sending a request to it.
-func newTarget(config *rest.Config) (*targetCluster, error) {
+func newTarget(config *rest.Config, w *observer) (*targetCluster, error) {
 	made, err := cluster.New(config, func(o *cluster.Options) {
-		o.Scheme, o.Cache, o.Client, o.MapperProvider = knownKinds(), cacheOptions(), clientOptions(), newTargetMapper
+		o.Scheme, o.Cache, o.Client, o.NewClient, o.MapperProvider = knownKinds(), cacheOptions(), clientOptions(), w.newClient, newTargetMapper
 	})
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestDroverWaitsForTheTargetCluster(t *testing.T) {
 	t.Run("drover waits until the target cluster answers with a supported version", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &laterVersion{}
-			c, err := newTarget(&rest.Config{Host: "https://127.0.0.1:1"})
+			c, err := newTarget(&rest.Config{Host: "https://127.0.0.1:1"}, nil)
 			must(t, err)
 			c.server, c.clock = server, clock.RealClock{}
 			if !c.await(t.Context()) || server.asked != 3 {
@@ -70,7 +70,7 @@ func TestDroverWaitsForTheTargetCluster(t *testing.T) {
 	t.Run("the wait for the target cluster ends when drover stops", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		c, err := newTarget(&rest.Config{Host: "https://127.0.0.1:1"})
+		c, err := newTarget(&rest.Config{Host: "https://127.0.0.1:1"}, nil)
 		must(t, err)
 		if c.await(ctx) {
 			t.Error("it counts as there")
@@ -117,9 +117,9 @@ func (m controlOnly) GetCache() cache.Cache    { return m.control.GetCache() }
 
 func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
-	control, err := newTarget(config)
+	control, err := newTarget(config, nil)
 	must(t, err)
-	target, err := newTarget(config)
+	target, err := newTarget(config, nil)
 	must(t, err)
 	mgr := controlOnly{control: control}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
@@ -137,9 +137,12 @@ func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 	})
 	t.Run("in observe mode, drover writes neither to the control cluster nor to the target cluster", func(t *testing.T) {
 		observer := newObserver(&options{clusterOptions: clusterOptions{observe: true}})
-		w := newWiring(mgr, target, observer)
-		must(t, w.controllers.GetClient().Delete(t.Context(), node))
-		must(t, w.target.GetClient().Delete(t.Context(), node))
+		observer.kubernetes(config)
+		for range 2 {
+			c, err := newTarget(config, nil)
+			must(t, err)
+			must(t, c.GetClient().Delete(t.Context(), node))
+		}
 		if len(observer.decisions) != 1 || observer.decisions[0].Count != 2 {
 			t.Errorf("noted %+v", observer.decisions)
 		}

@@ -3,14 +3,15 @@ package classprotection
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -92,37 +93,25 @@ func (r *Reconciler) used(ctx context.Context, class types.NamespacedName) (bool
 		if err := r.client.List(ctx, list, client.MatchingFields{classIndex: class.String()}, client.UnsafeDisableDeepCopy, client.Limit(1)); err != nil {
 			return false, fmt.Errorf("listing the users of class %s: %w", class, err)
 		}
-		if countOf(list) > 0 {
+		if meta.LenList(list) > 0 {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func countOf(list client.ObjectList) int {
-	switch l := list.(type) {
-	case *v1alpha1.MachineDeploymentList:
-		return len(l.Items)
-	case *v1alpha1.MachineSetList:
-		return len(l.Items)
-	case *v1alpha1.MachineList:
-		return len(l.Items)
-	}
-	return 0
-}
-
 // finalize adds the finalizer to a class or removes it, and keeps all other finalizers.
 func (r *Reconciler) finalize(ctx context.Context, class *v1alpha1.MachineClass, hold bool) error {
-	if slices.Contains(class.Finalizers, v1alpha1.FinalizerInUse) == hold {
+	change := controllerutil.RemoveFinalizer
+	if hold {
+		change = controllerutil.AddFinalizer
+	}
+	if class = class.DeepCopy(); !change(class, v1alpha1.FinalizerInUse) {
 		return nil
 	}
-	next := slices.DeleteFunc(slices.Clone(class.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerInUse })
-	if hold {
-		next = append(next, v1alpha1.FinalizerInUse)
-	}
 	metadata := ownership.Metadata(class)
-	metadata["finalizers"] = next
-	if err := r.writer.Merge(ctx, class.DeepCopy(), map[string]any{"metadata": metadata}); err != nil {
+	metadata["finalizers"] = class.Finalizers
+	if err := r.writer.Merge(ctx, class, map[string]any{"metadata": metadata}); err != nil {
 		return fmt.Errorf("writing the finalizer %s: %w", v1alpha1.FinalizerInUse, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Changed the finalizer of a MachineClass", "class", klog.KObj(class), "inUse", hold)

@@ -15,7 +15,6 @@ import (
 
 // Read returns the admission webhooks of a cluster that intercept writes of drover's kinds.
 func Read(ctx context.Context, c client.Reader) ([]Webhook, error) {
-	var all Configurations
 	mutating, validating := &admissionv1.MutatingWebhookConfigurationList{}, &admissionv1.ValidatingWebhookConfigurationList{}
 	if err := c.List(ctx, mutating); err != nil {
 		return nil, fmt.Errorf("listing mutating webhooks: %w", err)
@@ -23,8 +22,7 @@ func Read(ctx context.Context, c client.Reader) ([]Webhook, error) {
 	if err := c.List(ctx, validating); err != nil {
 		return nil, fmt.Errorf("listing validating webhooks: %w", err)
 	}
-	all.Mutating, all.Validating = mutating.Items, validating.Items
-	return all.Webhooks(), nil
+	return webhooks(mutating.Items, validating.Items), nil
 }
 
 // Dead returns why a webhook does not answer: its Service does not exist, or the Service has no ready endpoint. It returns "" when the

@@ -29,26 +29,19 @@ func (w Webhook) String() string {
 	return fmt.Sprintf("webhook %s of %s %s", w.Name, w.Kind, w.Configuration)
 }
 
-// Configurations holds all admission webhooks of a cluster.
-type Configurations struct {
-	Mutating   []admissionv1.MutatingWebhookConfiguration
-	Validating []admissionv1.ValidatingWebhookConfiguration
-}
-
 // kinds lists the resources whose webhooks matter to drover.
 var kinds = []string{"machines", "machinesets", "machinedeployments"}
 
-// Webhooks returns the admission webhooks that intercept writes of Machines, sets or deployments.
-func (c Configurations) Webhooks() []Webhook {
-	var all []Webhook
-	for i := range c.Mutating {
-		for _, w := range c.Mutating[i].Webhooks {
-			all = add(all, Webhook{Kind: "MutatingWebhookConfiguration", Configuration: c.Mutating[i].Name, Name: w.Name}, w.Rules, w.ClientConfig, w.FailurePolicy)
+// webhooks returns the admission webhooks that intercept writes of Machines, sets or deployments.
+func webhooks(mutating []admissionv1.MutatingWebhookConfiguration, validating []admissionv1.ValidatingWebhookConfiguration) (all []Webhook) {
+	for i := range mutating {
+		for _, w := range mutating[i].Webhooks {
+			all = add(all, Webhook{Kind: "MutatingWebhookConfiguration", Configuration: mutating[i].Name, Name: w.Name}, w.Rules, w.ClientConfig, w.FailurePolicy)
 		}
 	}
-	for i := range c.Validating {
-		for _, w := range c.Validating[i].Webhooks {
-			all = add(all, Webhook{Kind: "ValidatingWebhookConfiguration", Configuration: c.Validating[i].Name, Name: w.Name}, w.Rules, w.ClientConfig, w.FailurePolicy)
+	for i := range validating {
+		for _, w := range validating[i].Webhooks {
+			all = add(all, Webhook{Kind: "ValidatingWebhookConfiguration", Configuration: validating[i].Name, Name: w.Name}, w.Rules, w.ClientConfig, w.FailurePolicy)
 		}
 	}
 	return all

@@ -48,8 +48,9 @@ type Options struct {
 	// Machine and its guarded annotations. drover needs the policies to trust the annotation that allows the adoption of a server,
 	// and the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
 	Guarded func() bool
-	// ReadOnly allows only reads and sign-ins. Any other request fails before it is sent.
-	ReadOnly bool
+	// Observe puts the cloud into observe mode, unless it is nil: only reads and sign-ins are sent. Any other request fails, and is passed
+	// to Observe.
+	Observe func(*http.Request)
 	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
 	// ProviderIDRegion makes the provider ID of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
@@ -95,7 +96,7 @@ func New(o Options) (*Cloud, error) {
 	}
 	affected := workqueue.NewTyped[types.NamespacedName]()
 	calls, err := client.New(client.Options{
-		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease,
+		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, Observe: o.Observe, Lease: o.Lease,
 		Configured: o.Configured.IdentityEndpoint, Allowed: allowed, Wake: affected.Add,
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 		return err
 	}
 	i.warnings = append(i.warnings, s.Warnings()...)
-	if i.cloud.options.ReadOnly && i.spec != nil && i.spec.FloatingIPPool != "" && !lenient {
+	if i.cloud.options.Observe != nil && i.spec != nil && i.spec.FloatingIPPool != "" && !lenient {
 		// Only a dry run says so, because this is a difference from machine-controller and no mistake of the author.
 		i.warnings = append(i.warnings, "floatingIpPool: each new Machine gets a new address, which is deleted with it; a free address of the project is never taken")
 	}

@@ -44,12 +44,12 @@ func TestFloatingIPs(t *testing.T) {
 		}
 		b.raw(client.Network, "POST", "floatingips", map[string]any{"floatingip": map[string]any{"floating_network_id": pool.Networks[0].ID}}, &free)
 		m := newMachine(t, "a", fullFields())
-		b.options.ReadOnly = true
+		b.options.Observe = func(*http.Request) {}
 		b.restart()
 		if warnings := b.synced(m).Warnings(); !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "floatingIpPool: ") }) {
 			t.Errorf("the dry run's warnings are %q", warnings)
 		}
-		b.options.ReadOnly = false
+		b.options.Observe = nil
 		b.restart()
 		i, _ := b.active(m)
 		if warnings := i.Warnings(); len(warnings) != 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // Shape resolves a template, and looks up every name in its provider spec as the creation of a server does: a group whose next Machine
-// would get no server must not be shown as one that can grow. A cloud that is not ReadOnly creates the security group and the server
+// would get no server must not be shown as one that can grow. Outside of observe mode it creates the security group and the server
 // group that the creation would create. It works before Start is called; the first use of a name costs a call.
 func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	s, err := c.specs.Read(ctx, templateIn(namespace, t))

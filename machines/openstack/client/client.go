@@ -27,8 +27,9 @@ type Options struct {
 	HTTP http.RoundTripper
 	// Registry registers the metrics of the requests and of the limiter. nil means that they are not registered.
 	Registry prometheus.Registerer
-	// ReadOnly refuses every request that would change a resource in the cloud. Signing in is allowed.
-	ReadOnly bool
+	// Observe puts the client into observe mode, unless it is nil: each request that would change a resource in the cloud is refused, and
+	// passed to Observe. Signing in is allowed.
+	Observe func(*http.Request)
 	// Configured is the URL of the configured cloud's Keystone. It is allowed, whatever address its host has. It may be empty.
 	Configured string
 	// Allowed are the other endpoints that sessions may use.
@@ -108,7 +109,7 @@ func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 		}
 		next = own
 	}
-	next = guard{next: next, readOnly: c.options.ReadOnly, lease: c.options.Lease, clock: c.options.Clock}
+	next = guard{next: next, observe: c.options.Observe, lease: c.options.Lease, clock: c.options.Clock}
 	return http.Client{
 		Transport:     &transport{next: next, limiter: c.limiter, metrics: c.metrics, clock: c.options.Clock},
 		CheckRedirect: noRedirect,

@@ -20,8 +20,9 @@ const retryLease = time.Second
 // another process may be the leader. The outcome of a refused request is certain, because it was not sent: the caller need not look for a
 // resource.
 type guard struct {
-	next     http.RoundTripper
-	readOnly bool
+	next http.RoundTripper
+	// observe receives each request that is refused in observe mode. It is nil outside of observe mode.
+	observe func(*http.Request)
 	// lease may be nil: then it is always fresh.
 	lease cloud.Lease
 	clock clock.PassiveClock
@@ -31,7 +32,8 @@ type guard struct {
 func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case !changes(req):
-	case g.readOnly:
+	case g.observe != nil:
+		g.observe(req)
 		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "drover runs in observe mode: %s %s is not sent", req.Method, req.URL.Path)
 	case g.lease != nil && !g.lease.Fresh(g.clock.Now()):
 		err := fault.New(fault.RateLimited, fault.CodeRateLimited, "%s %s is not sent: drover's lease was not renewed in time", req.Method, req.URL.Path)

@@ -47,7 +47,7 @@ func (passing) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func TestReadOnlyTransportSendsOnlyReadsAndSignIns(t *testing.T) {
+func TestTheTransportInObserveModeSendsOnlyReadsAndSignIns(t *testing.T) {
 	for call, passes := range map[string]bool{
 		"GET /v2.1/servers/detail": true, "HEAD /v3": true, "POST /identity/v3/auth/tokens": true,
 		"POST /v2.1/servers": false, "POST /v2.1/servers/x/action": false, "PUT /v2.0/ports/x": false, "DELETE /v2.1/servers/x": false, "PATCH /v3/x": false,
@@ -63,12 +63,13 @@ func TestReadOnlyTransportSendsOnlyReadsAndSignIns(t *testing.T) {
 					method, path = call[:i], call[i+1:]
 				}
 			}
-			resp, err := guard{next: passing{}, readOnly: true}.RoundTrip(httptest.NewRequest(method, "http://cloud"+path, http.NoBody))
+			refused := 0
+			resp, err := guard{next: passing{}, observe: func(*http.Request) { refused++ }}.RoundTrip(httptest.NewRequest(method, "http://cloud"+path, http.NoBody))
 			if err == nil {
 				_ = resp.Body.Close()
 			}
-			if (err == nil) != passes {
-				t.Errorf("passes: %v, want %v", err == nil, passes)
+			if (err == nil) != passes || (refused == 0) != passes {
+				t.Errorf("passes: %v, %d refused; want %v", err == nil, refused, passes)
 			}
 		})
 	}
