@@ -42,14 +42,14 @@ type Forecaster struct {
 // of o are ignored. NewForecaster returns an error if an index cannot be added.
 func NewForecaster(ctx context.Context, o Options) (*Forecaster, error) {
 	o.Kinds, o.Lease, o.Reach = nil, nil, nil
-	r := newObserving(o.withDefaults())
+	r := newObserving(o)
 	return &Forecaster{r, o.Bootstrap}, r.index(ctx)
 }
 
 // Of returns what the controller would do with a Machine. It returns an error if the caches cannot be read.
 func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, error) {
 	s := f.reconciler.store.Open(m)
-	if err := f.reconciler.observer.Observe(ctx, s); err != nil {
+	if err := f.reconciler.observer.observe(ctx, s); err != nil {
 		return Forecast{}, fmt.Errorf("observing Machine %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	seen := &s.Observed

@@ -35,7 +35,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/machine"
-	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/status"
 )
@@ -93,7 +92,7 @@ type bench struct {
 	written tally
 	cached  *v1alpha1.Machine
 	// kinds decides whether deletions are blocked. A nil kinds blocks no deletion.
-	kinds observe.Kinds
+	kinds machine.Kinds
 	// undeletable is the error of every deletion by the controller; nil means that deletions succeed.
 	undeletable error
 	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is a verb (GET, LIST, CREATE,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/steps"
 )
@@ -28,12 +27,13 @@ const maxSteps = 16
 type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
 // newActions returns the action of each step except Rest and Wait, because these two only end a reconcile.
-func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
-	template := &steps.NodeTemplate{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints, AllowedLabels: o.AllowedNodeLabels, HostLabel: o.HostLabel, GPULabel: o.GPULabel, GPUResource: o.GPUResource}
+func (r *Reconciler) newActions() map[lifecycle.Step]action {
+	o := &r.options
+	template := &steps.NodeTemplate{NodeOptions: o.Nodes, Provider: o.Cloud, Bootstrap: o.Bootstrap}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
-	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Template: template}
-	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.RefrainNow}
+	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Template: template}
+	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.refrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Drains: r.drains, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
@@ -83,8 +83,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	if err := s.PutBack(ctx); err != nil {
 		return err
 	}
-	if err := r.observer.Observe(ctx, s); err != nil {
-		if errors.Is(err, observe.ErrCacheOld) {
+	if err := r.observer.observe(ctx, s); err != nil {
+		if errors.Is(err, errCacheOld) {
 			return err
 		}
 		return errors.Join(err, s.FinishUnread(ctx, unfinished("reading the facts of this Machine failed", err)))
@@ -103,7 +103,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 // finish sets when the Machine is reconciled again, and writes it. err is the error of the step that failed; nil when none did.
 func (r *Reconciler) finish(ctx context.Context, s *scope.Scope, err error) error {
 	if s.Last.Reason == lifecycle.ReasonNodeMissing {
-		err = errors.Join(err, r.observer.MissingNode(ctx, s))
+		err = errors.Join(err, r.observer.missingNode(ctx, s))
 	}
 	r.retries.ServerWorks(ctx, s)
 	r.retries.StillRefused(s)
@@ -131,7 +131,7 @@ func unfinished(what string, err error) string { return fault.Repeated(what + ":
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
-		s.Policy.Stale, _ = r.reach.Stale()
+		s.Policy.Stale, _ = r.options.Reach.Stale()
 		s.Last = lifecycle.Next(s.Facts())
 		act, ok := r.actions[s.Last.Step]
 		if !ok {
@@ -171,7 +171,7 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 	}
 }
 
-func (r *Reconciler) leaseOld() bool { return r.lease != nil && !r.lease.Fresh(r.clock.Now()) }
+func (r *Reconciler) leaseOld() bool { return r.options.Lease != nil && !r.options.Lease.Fresh(r.options.Clock.Now()) }
 
 // standBack ends a reconcile when another process may hold the lease by now. It does not write the Machine: the new leader
 // writes the status, and the two processes would overwrite each other's writes.

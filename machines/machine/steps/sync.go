@@ -24,7 +24,6 @@ type NodeSync struct {
 	Nodes      client.Writer
 	FieldOwner client.FieldOwner
 	Pods       client.Reader
-	Start      nodes.StartRules
 	Template   *NodeTemplate
 }
 
@@ -49,7 +48,7 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	started := s.Facts().HasStarted() || len(s.Awaited) == 0
 	had, startup := nodes.RecordOf(s.Machine), ""
 	if started && !had.Started {
-		startup = n.Start.Taint
+		startup = n.Template.Start.Taint
 	}
 	node := s.Observed.Node.DeepCopy()
 	changed := nodes.Apply(node, want, had, startup)
@@ -122,15 +121,15 @@ func (n *NodeSync) awaitStart(ctx context.Context, s *scope.Scope) error {
 	if s.Facts().HasStarted() {
 		return nil
 	}
-	s.Awaited = n.Start.Missing(s.Observed.Node)
-	if len(s.Awaited) > 0 || len(n.Start.DaemonSets) == 0 {
+	s.Awaited = n.Template.Start.Missing(s.Observed.Node)
+	if len(s.Awaited) > 0 || len(n.Template.Start.DaemonSets) == 0 {
 		return nil
 	}
 	var pods corev1.PodList
 	if err := n.Pods.List(ctx, &pods, client.MatchingFields{"spec.nodeName": s.Observed.Node.Name}); err != nil {
 		return fmt.Errorf("listing the pods of node %s: %w", s.Observed.Node.Name, err)
 	}
-	for _, set := range n.Start.DaemonSets {
+	for _, set := range n.Template.Start.DaemonSets {
 		if !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return nodes.IsReadyPodOf(&pod, set) }) {
 			s.Awaited = append(s.Awaited, fmt.Sprintf("DaemonSet %s has no Ready pod on the Node yet", set))
 			s.RequeueWithin(retryStart)

@@ -1,6 +1,4 @@
-// Package observe gathers the facts of a reconcile: the Machine, its server, its Node, its group, and the facts that follow
-// from these and the clock. It reads the caches and the cloud's inventory with clients that cannot write, and takes no step.
-package observe
+package machine
 
 import (
 	"context"
@@ -8,61 +6,41 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/steps"
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// ErrCacheOld ends a reconcile whose cache shows the Machine's Node in a state from before this process's last write. A write
+// errCacheOld ends a reconcile whose cache shows the Machine's Node in a state from before this process's last write. A write
 // based on that state would be refused, or would repeat the last write.
-var ErrCacheOld = errors.New("the cache is older than the last write")
+var errCacheOld = errors.New("the cache is older than the last write")
 
-// Options configure an [Observer].
-type Options struct {
-	// Control reads Machines and their owners, and Target reads Nodes; both read from caches. LiveControl and Live read the
+// observer gathers the facts of a reconcile: the Machine, its server, its Node, its group, and the facts that follow from these and
+// the clock. It takes no step, and its clients can only read.
+type observer struct {
+	// control reads Machines and their owners, and target reads Nodes; both read from caches. liveControl and liveTarget read the
 	// same objects from the API servers.
-	Control, Target, LiveControl, Live client.Reader
-	Cloud                              cloud.Cloud
-	Backoffs                           Backoffs
-	// Kinds decides whether a deletion may go on. nil means that it always may.
-	Kinds Kinds
-	// Reach reports since when both API servers have answered again. nil means that they have always answered.
-	Reach *reach.Watch
-	Start nodes.StartRules
-	// AllowedNodeLabels are the keys of reserved labels that Nodes may get from their Machines.
-	AllowedNodeLabels []string
-	// Timeouts apply where the annotations of a Machine and of its group set no timeout.
-	Timeouts lifecycle.Timeouts
+	control, target, liveControl, liveTarget client.Reader
+
+	cloud    cloud.Cloud
+	retries  *steps.Retries
+	kinds    Kinds
+	reach    *reach.Watch
+	nodes    steps.NodeOptions
+	timeouts lifecycle.Timeouts
 }
 
-// Backoffs reports whether a Machine may ask the cloud for a server again after failures of its group.
-type Backoffs interface {
-	// TakeTurn returns whether the group's back-offs let this Machine create a server now. It may make the Machine the group's probe.
-	TakeTurn(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
-}
-
-// Observer gathers the facts of a reconcile.
-type Observer struct {
-	Options
-	targets targets
-}
-
-// New returns an Observer.
-func New(o Options) *Observer {
-	return &Observer{Options: o, targets: targets{machines: o.Control, cluster: o.Target}}
-}
-
-// Observe gathers the facts. It looks up nothing for a Machine that is ignored.
-func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
+// observe gathers the facts. It looks up nothing for a Machine that is ignored.
+func (o *observer) observe(ctx context.Context, s *scope.Scope) error {
 	s.ReadMachine()
 	if s.Observed.LeftAlone() {
 		return nil
@@ -87,9 +65,9 @@ func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
 	return nil
 }
 
-func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
+func (o *observer) observeCloud(ctx context.Context, s *scope.Scope) {
 	seen := &s.Observed
-	instance, err := o.Cloud.Instance(ctx, s.Machine)
+	instance, err := o.cloud.Instance(ctx, s.Machine)
 	if err != nil {
 		seen.CloudErr = fault.Of(err)
 		seen.SpecUnreadable = seen.CloudErr.Class == fault.Invalid
@@ -97,7 +75,7 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 	}
 	s.Instance = instance
 	s.Warnings = slices.Concat(instance.Warnings(), bootstrap.Warnings(instance.Config()), bootstrap.IgnoredAnnotations(s.Machine.Annotations))
-	for _, key := range v1alpha1.WithheldNodeLabels(o.AllowedNodeLabels, s.Machine.Labels, s.Machine.Spec.Metadata.Labels) {
+	for _, key := range v1alpha1.WithheldNodeLabels(o.nodes.AllowedLabels, s.Machine.Labels, s.Machine.Spec.Metadata.Labels) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("label %s: is not put on the Node, because --allowed-node-labels does not list it", key))
 	}
 	if seen.Cloud, err = instance.Observe(ctx); err != nil {
@@ -108,7 +86,7 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 // observeDuplicates chooses among several servers of a Machine that does not name a server yet. An ACTIVE server whose Node
 // has registered is kept, because it works already and its name is in use. If no server has a Node, the server that the cloud
 // driver has chosen is kept.
-func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
+func (o *observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
 	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Duplicates) == 0 {
 		return nil
 	}
@@ -126,7 +104,7 @@ func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observ
 }
 
 // observeGroup reads the timeouts, and, if a server may be needed, whether the group's back-off lets the Machine create one.
-func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
+func (o *observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	seen, policy := &s.Observed, &s.Policy
 	if seen.Joined && !seen.Deleting {
 		return nil
@@ -141,7 +119,7 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	policy.BackingOff = s.Memory.Backoff.Until(s.Machine, s.Now()).After(s.Now())
 	creates := seen.CloudErr == nil && seen.Cloud.Synced && seen.Cloud.Server == nil && !seen.Named && !seen.Deleting
 	if creates && !seen.Initializing && !policy.BackingOff {
-		if policy.Permission, err = o.Backoffs.TakeTurn(ctx, s); err != nil {
+		if policy.Permission, err = o.retries.TakeTurn(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -155,13 +133,13 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 // observeDeadline computes the time until which the server may become a Node. The join timeout begins when this process first
 // saw the server, because the cloud's creation time is from another clock. While the cloud's lists fail, the timeout does not
 // end: certificates are approved only for a server that the cloud shows.
-func (o *Observer) observeDeadline(s *scope.Scope) {
+func (o *observer) observeDeadline(s *scope.Scope) {
 	server, policy := s.Observed.Cloud.Server, &s.Policy
 	if server == nil || policy.Timeouts.Join <= 0 || server.Seen.IsZero() {
 		return
 	}
 	began := server.Seen
-	if _, trusted := o.Reach.Stale(); trusted.After(began) {
+	if _, trusted := o.reach.Stale(); trusted.After(began) {
 		// The time before the API servers answered again does not count: the Node could not register, or drover could not see
 		// it.
 		began = trusted
@@ -172,7 +150,7 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 
 // observeUnseenNode looks up live whether a Node has registered for a server that would otherwise be thrown away: because its
 // join timeout has ended, or because it is in ERROR. The watch of Nodes may be late.
-func (o *Observer) observeUnseenNode(ctx context.Context, s *scope.Scope) error {
+func (o *observer) observeUnseenNode(ctx context.Context, s *scope.Scope) error {
 	seen := &s.Observed
 	server := seen.Cloud.Server
 	if seen.Deleting || seen.Joined || seen.Node != nil || server == nil || !s.Policy.Late && server.State != cloud.ServerError {
@@ -186,7 +164,7 @@ func (o *Observer) observeUnseenNode(ctx context.Context, s *scope.Scope) error 
 }
 
 // observeDrain decides whether the pods of a Machine that is being deleted are to be evicted first.
-func (o *Observer) observeDrain(ctx context.Context, s *scope.Scope) error {
+func (o *observer) observeDrain(ctx context.Context, s *scope.Scope) error {
 	seen, policy := &s.Observed, &s.Policy
 	if !seen.Deleting || seen.Node == nil {
 		return nil
@@ -201,4 +179,29 @@ func (o *Observer) observeDrain(ctx context.Context, s *scope.Scope) error {
 	other, err := o.targets.other(ctx, seen.Node, s.Now())
 	policy.NoTarget = !other
 	return err
+}
+
+// Kinds reports whether a deletion must wait because one of drover's own CustomResourceDefinitions is being deleted or is
+// missing. Deleting a CRD deletes Machines that no operator meant to delete.
+type Kinds interface {
+	// Withheld returns why the deletion of a Machine must wait; empty when it may go on, and an error when that is not known. begun
+	// reports whether the deletion was allowed to begin earlier. If it was not, the answer is based on reads that started after the
+	// call.
+	Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (why string, err error)
+}
+
+// observeKinds asks the keeper of drover's CRDs whether the Machine's deletion may continue. It is the last observation, directly
+// before the steps.
+func (o *observer) observeKinds(ctx context.Context, s *scope.Scope) {
+	if o.kinds == nil || !s.Observed.Deleting {
+		return
+	}
+	why, err := o.kinds.Withheld(ctx, s.Machine, s.Memory.DeletionBegun)
+	switch {
+	case err != nil:
+		s.Policy.Withheld, s.Policy.WithheldMessage = lifecycle.ReasonKindUnknown, err.Error()
+	case why != "":
+		s.Policy.Withheld, s.Policy.WithheldMessage = lifecycle.ReasonKindBeingDeleted, why
+	}
+	s.Memory.DeletionBegun = s.Policy.Withheld == ""
 }
