@@ -198,8 +198,8 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: its, Reserved: o.nodes.reserved(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: machines.OtherStartupTaints, BareSets: o.has(bareMachineSets),
-			AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.GPUResource, GPULabel: o.groups.gpuLabel,
+			Control: mgr, Target: w.target, Cloud: its, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: machines.Nodes.Start.OtherTaints, BareSets: o.has(bareMachineSets),
+			AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.Nodes.GPUResource, GPULabel: o.groups.gpuLabel,
 		}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

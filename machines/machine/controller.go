@@ -161,7 +161,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // forget drops the state of a Machine whose deletion drover did not finish itself, because another client removed the
 // Machine's finalizers.
 func (r *Reconciler) forget(machine types.UID) {
-	r.retries.Leave(machine)
+	r.retries.Groups.Forget(machine)
 	if r.drains != nil {
 		r.drains.Forget(machine)
 	}
@@ -172,6 +172,6 @@ const sweepEvery = 10 * time.Minute
 
 // sweep drops the state of unused groups periodically until ctx ends.
 func (r *Reconciler) sweep(ctx context.Context) error {
-	periodic.After(ctx, r.options.Clock, sweepEvery, func(context.Context) { r.retries.Sweep() })
+	periodic.After(ctx, r.options.Clock, sweepEvery, func(context.Context) { r.retries.Groups.Sweep() })
 	return nil
 }

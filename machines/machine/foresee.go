@@ -59,8 +59,7 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 	if seen.Node != nil {
 		out.Node = seen.Node.Name
 	}
-	steps := lifecycle.Foresee(s.Facts())
-	last := steps[len(steps)-1]
+	last := lifecycle.Foresee(s.Facts())
 	out.Step, out.Reason, out.Detail = last.Step, last.Reason, detailOf(last, seen)
 	if last.Step == lifecycle.MakeUserData {
 		f.askForUserData(ctx, s, &out)

@@ -35,6 +35,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/status"
 )
@@ -238,7 +239,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 // restart replaces the controller by a new one without memory, as a restart of drover does.
 func (b *bench) restart() {
 	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
-	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
+	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, Timeouts: lifecycle.Timeouts{Join: 10 * time.Minute}, Kinds: b.kinds})
 }
 
 // start replaces the controller by a new one with the given options.

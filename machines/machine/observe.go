@@ -176,9 +176,34 @@ func (o *observer) observeDrain(ctx context.Context, s *scope.Scope) error {
 	if !policy.DrainDue {
 		return nil
 	}
-	other, err := o.targets.other(ctx, seen.Node, s.Now())
-	policy.NoTarget = !other
+	target, err := o.hasTarget(ctx, seen.Node)
+	policy.NoTarget = !target
 	return err
+}
+
+// hasTarget reports whether the pods of a Node could be scheduled on another Node. If no other Node exists or is expected, a
+// disruption budget can only keep the pods where they are (MC-60). Once the drain has begun, a Node that somebody else has cordoned
+// counts too, because it may accept pods again before the drain times out. Nodes that drover drains never do (F-140).
+func (o *observer) hasTarget(ctx context.Context, node *corev1.Node) (bool, error) {
+	states := []string{scope.NodeOpen}
+	if drain.Begun(node) {
+		states = append(states, scope.NodeClosed)
+	}
+	for _, state := range states {
+		var list corev1.NodeList
+		// Of two Nodes, one is another Node.
+		if err := o.target.List(ctx, &list, client.MatchingFields{scope.IndexNodeState: state}, client.Limit(2), client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("listing nodes: %w", err)
+		}
+		if slices.ContainsFunc(list.Items, func(n corev1.Node) bool { return n.Name != node.Name }) {
+			return true, nil
+		}
+	}
+	var coming v1alpha1.MachineList
+	if err := o.control.List(ctx, &coming, client.MatchingFields{scope.IndexMachineComing: scope.Coming}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Machines: %w", err)
+	}
+	return len(coming.Items) > 0, nil
 }
 
 // Kinds reports whether a deletion must wait because one of drover's own CustomResourceDefinitions is being deleted or is

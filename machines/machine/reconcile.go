@@ -171,7 +171,9 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 	}
 }
 
-func (r *Reconciler) leaseOld() bool { return r.options.Lease != nil && !r.options.Lease.Fresh(r.options.Clock.Now()) }
+func (r *Reconciler) leaseOld() bool {
+	return r.options.Lease != nil && !r.options.Lease.Fresh(r.options.Clock.Now())
+}
 
 // standBack ends a reconcile when another process may hold the lease by now. It does not write the Machine: the new leader
 // writes the status, and the two processes would overwrite each other's writes.

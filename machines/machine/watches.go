@@ -74,11 +74,12 @@ func (r *Reconciler) index(ctx context.Context) error {
 	return nil
 }
 
-// machinesOf returns the Machines to which a Node may belong, according to the Node's annotation, provider ID and name.
+// machinesOf returns the Machines to which a Node may belong, according to the Node's annotation, provider ID and name. A Machine may be in
+// the result twice.
 func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconcile.Request {
-	found := map[types.NamespacedName]bool{}
+	var out []reconcile.Request
 	if namespace, name, ok := strings.Cut(node.Annotations[v1alpha1.AnnotationNodeMachine], "/"); ok {
-		found[types.NamespacedName{Namespace: namespace, Name: name}] = true
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 	}
 	for _, fields := range []client.MatchingFields{
 		{scope.IndexMachineServer: string(r.options.Cloud.ServerID(node.Spec.ProviderID))},
@@ -90,12 +91,8 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 			continue
 		}
 		for i := range list.Items {
-			found[client.ObjectKeyFromObject(&list.Items[i])] = true
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
-	}
-	var out []reconcile.Request
-	for _, key := range slices.SortedFunc(maps.Keys(found), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
-		out = append(out, reconcile.Request{NamespacedName: key})
 	}
 	return out
 }

@@ -11,20 +11,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// seen is the last known state of the fields of a Machine that only drover writes. A value of this type must not be
-// changed.
-type seen struct {
-	// version is the Machine's resourceVersion; empty when nothing is known.
-	version    string
-	providerID string
-	status     v1alpha1.MachineStatus
-}
-
-// seenIn returns the state of a Machine that the memory keeps.
-func seenIn(m *v1alpha1.Machine) seen {
-	return seen{version: m.ResourceVersion, providerID: ptr.Deref(m.Spec.ProviderID, ""), status: m.Status}
-}
-
 // PutBack restores fields that another client dropped by replacing the whole Machine, as kubectl replace and Terraform do:
 // each field of the status, each condition, and spec.providerID. It can only restore fields that this process has seen. The
 // reconcile continues with the restored Machine.
@@ -33,12 +19,11 @@ func (s *Scope) PutBack(ctx context.Context) error {
 	case v1alpha1.Paused(s.Machine.Annotations):
 		return nil
 	case other && s.Machine.DeletionTimestamp == nil:
-		s.Memory.seen = seen{}
+		s.Memory.seen = nil
 		return nil
 	}
 	if !restore(s.Machine, s.Memory.seen) {
-		// Base is the object from the cache, so no copy is needed.
-		s.Memory.seen = seenIn(s.Base)
+		s.Memory.seen = s.Base
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Restoring fields that another client has dropped from the Machine")
@@ -46,15 +31,15 @@ func (s *Scope) PutBack(ctx context.Context) error {
 }
 
 // restore restores fields that the Machine had before and lacks now. It reports whether any field was missing.
-func restore(m *v1alpha1.Machine, before seen) bool {
-	if before.version == "" || before.version == m.ResourceVersion {
+func restore(m, before *v1alpha1.Machine) bool {
+	if before == nil || before.ResourceVersion == m.ResourceVersion {
 		return false
 	}
 	restored := false
-	if m.Spec.ProviderID == nil && before.providerID != "" {
-		m.Spec.ProviderID, restored = ptr.To(before.providerID), true
+	if m.Spec.ProviderID == nil && ptr.Deref(before.Spec.ProviderID, "") != "" {
+		m.Spec.ProviderID, restored = ptr.To(*before.Spec.ProviderID), true
 	}
-	status := before.status.DeepCopy()
+	status := before.Status.DeepCopy()
 	// Reflection also covers fields that are added to the status in the future.
 	is, was := reflect.ValueOf(&m.Status).Elem(), reflect.ValueOf(status).Elem()
 	for i := range is.NumField() {
@@ -84,14 +69,17 @@ func isEmpty(v reflect.Value) bool {
 // forgetRemoved drops from the memory the fields that a failed write intended to remove. The API server may have carried
 // out that write, and PutBack must not restore these fields then.
 func (mem *Memory) forgetRemoved(m *v1alpha1.Machine) {
-	mem.seen.status = *mem.seen.status.DeepCopy()
-	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&mem.seen.status).Elem()
+	if mem.seen == nil {
+		return
+	}
+	mem.seen = mem.seen.DeepCopy()
+	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&mem.seen.Status).Elem()
 	for i := range meant.NumField() {
 		if isEmpty(meant.Field(i)) {
 			was.Field(i).SetZero()
 		}
 	}
 	if m.Spec.ProviderID == nil {
-		mem.seen.providerID = ""
+		mem.seen.Spec.ProviderID = nil
 	}
 }

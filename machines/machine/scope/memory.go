@@ -30,8 +30,8 @@ type Memory struct {
 	unwritten time.Time
 	// forced is when this process first saw that the deletion is forced; zero when it is not.
 	forced time.Time
-	// seen is the last state of the Machine that this process read or wrote.
-	seen seen
+	// seen is the Machine as this process last read or wrote it; nil when it is not known. It must not be changed.
+	seen *v1alpha1.Machine
 	// unsent is the time of a start of the server that was recorded in the Machine's status, and whose request this process
 	// has not sent to the cloud yet; zero when there is no such start.
 	unsent time.Time
@@ -64,7 +64,7 @@ func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 // wroteMachine records a write of the Machine. After the write, no change of the Machine waits to be written. m must not be
 // changed any more.
 func (mem *Memory) wroteMachine(m *v1alpha1.Machine, now time.Time) {
-	mem.machine, mem.unwritten, mem.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, seenIn(m)
+	mem.machine, mem.unwritten, mem.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, m
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		mem.ended = now
 	}
@@ -83,4 +83,44 @@ func (mem *Memory) late(m *v1alpha1.Machine, now time.Time) time.Duration {
 		mem.unwritten = now
 	}
 	return now.Sub(mem.unwritten) - status.MaxDelay(m)
+}
+
+// When this process has added a label, an annotation or a taint to a Node mostAdditions times, each within contestWindow of the time
+// before, another program removes it. From then on it is added once in contestPause.
+const (
+	mostAdditions = 3
+	contestWindow = 10 * time.Minute
+	contestPause  = time.Hour
+)
+
+// additions are the recent additions of one label, annotation or taint to a Node.
+type additions struct {
+	count int
+	last  time.Time
+}
+
+// contested reports whether another program keeps removing a label, an annotation or a taint, so that it must not be added now.
+func (a additions) contested(now time.Time) bool {
+	return a.count >= mostAdditions && now.Sub(a.last) < contestPause
+}
+
+// Contested reports whether another program keeps removing what mark names from the Node with the given UID, so that it must not be added
+// now. It is known to this process only, so a new leader tries again.
+func (s *Scope) Contested(node types.UID, mark string) bool {
+	return s.Memory.addedTo == node && s.Memory.additions[mark].contested(s.Now())
+}
+
+// Added records that the marks were added to the Node with the given UID.
+func (s *Scope) Added(node types.UID, marks []string) {
+	mem, now := s.Memory, s.Now()
+	if mem.additions == nil || mem.addedTo != node {
+		mem.additions, mem.addedTo = map[string]additions{}, node
+	}
+	for _, mark := range marks {
+		a := mem.additions[mark]
+		if a.count < mostAdditions && now.Sub(a.last) > contestWindow {
+			a.count = 0
+		}
+		mem.additions[mark] = additions{min(a.count+1, mostAdditions), now}
+	}
 }

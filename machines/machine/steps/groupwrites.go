@@ -128,7 +128,7 @@ func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 
 // applyHolder tries once to write the status, unless it equals the stored status.
 func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
-	status, unwritten := r.groups.Status(holder)
+	status, unwritten := r.Groups.Status(holder)
 	if !unwritten {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 		err = writer.ApplyStatus(ctx, holder, &older)
 	}
 	if err == nil {
-		r.groups.Written(holder, status)
+		r.Groups.Written(holder, status)
 	}
 	return err
 }
