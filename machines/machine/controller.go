@@ -82,27 +82,10 @@ type Reconciler struct {
 	wake     waker
 	// conflicts holds the waits of the Machines whose writes have conflicted with a write of another client.
 	conflicts workqueue.TypedRateLimiter[reconcile.Request]
-
-	powerDecisions *prometheus.CounterVec
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	r := newObserving(o)
-	r.powerDecisions = steps.NewDecisions()
-	if o.Registry != nil {
-		o.Registry.MustRegister(r.powerDecisions, r.store.NotReady)
-	}
-	r.drains = drain.NewPool(drain.PoolOptions{
-		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
-		Clock:   o.Clock, Workers: o.DrainWorkers, OnResult: r.wake.wake,
-	})
-	r.actions = r.newActions()
-	return r
-}
-
-// newObserving returns a Reconciler that can observe Machines and takes no step.
-func newObserving(o Options) *Reconciler {
 	o.Timeouts.Drain = cmp.Or(o.Timeouts.Drain, 2*time.Hour)
 	o.Timeouts.Volumes = cmp.Or(o.Timeouts.Volumes, 5*time.Minute)
 	o.Workers = cmp.Or(o.Workers, 64)
@@ -116,6 +99,15 @@ func newObserving(o Options) *Reconciler {
 		control: o.Control.GetClient(), target: o.Target.GetClient(), liveControl: o.Control.GetAPIReader(), liveTarget: o.Target.GetAPIReader(),
 		cloud: o.Cloud, retries: r.retries, kinds: o.Kinds, reach: o.Reach, nodes: o.Nodes, timeouts: o.Timeouts,
 	}
+	r.drains = drain.NewPool(drain.PoolOptions{
+		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
+		Clock:   o.Clock, Workers: o.DrainWorkers, OnResult: r.wake.wake,
+	})
+	decisions := steps.NewDecisions()
+	if o.Registry != nil {
+		o.Registry.MustRegister(decisions, r.store.NotReady)
+	}
+	r.actions = r.newActions(decisions)
 	return r
 }
 
@@ -162,9 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // Machine's finalizers.
 func (r *Reconciler) forget(machine types.UID) {
 	r.retries.Groups.Forget(machine)
-	if r.drains != nil {
-		r.drains.Forget(machine)
-	}
+	r.drains.Forget(machine)
 }
 
 // sweepEvery is how often the state of unused groups is dropped.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -27,13 +28,13 @@ const maxSteps = 16
 type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
 // newActions returns the action of each step except Rest and Wait, because these two only end a reconcile.
-func (r *Reconciler) newActions() map[lifecycle.Step]action {
+func (r *Reconciler) newActions(decisions *prometheus.CounterVec) map[lifecycle.Step]action {
 	o := &r.options
 	template := &steps.NodeTemplate{NodeOptions: o.Nodes, Provider: o.Cloud, Bootstrap: o.Bootstrap}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
 	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Template: template}
-	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.refrainNow}
+	power := &steps.Power{Decisions: decisions, Refrain: r.observer.refrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Drains: r.drains, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
@@ -108,7 +109,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope.Scope, err error) erro
 	r.retries.ServerWorks(ctx, s)
 	r.retries.StillRefused(s)
 	if step := s.Last.Step; (step == lifecycle.Wait || step == lifecycle.Rest) && !r.retries.Wait(s) {
-		r.requeue(s)
+		requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
 		// The call that reads the facts from the cloud still waits for its turn, so nothing new is known. A failure that is shown stays.
@@ -151,23 +152,22 @@ func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, nil
 }
 
-// requeue sets when to reconcile again after a wait that is not a back-off. Most waits end when a watched event arrives.
-func (r *Reconciler) requeue(s *scope.Scope) {
-	seen := &s.Observed.Cloud
-	switch s.Last.Reason {
-	case lifecycle.ReasonNotSynced:
-		s.RequeueWithin(time.Second)
-	case lifecycle.ReasonServerUnknown, lifecycle.ReasonServerDeleting:
-		s.RequeueWithin(scope.PollCloud)
-	case lifecycle.ReasonHeld:
-		s.RequeueWithin(time.Minute)
-	case lifecycle.ReasonAPIUnreachable:
-		s.RequeueWithin(retryReach)
-	case lifecycle.ReasonForeign:
-		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", seen.Foreign)
-		// Check again later: an operator may allow the Machine to adopt the server, or the policies that protect this
-		// permission may come into force.
-		s.RequeueWithin(scope.PollCloud)
+// polls are the intervals at which a Machine is reconciled again while it waits for something that no back-off and no watched event ends.
+var polls = map[string]time.Duration{
+	lifecycle.ReasonNotSynced:      time.Second,
+	lifecycle.ReasonServerUnknown:  scope.PollCloud,
+	lifecycle.ReasonServerDeleting: scope.PollCloud,
+	lifecycle.ReasonHeld:           time.Minute,
+	lifecycle.ReasonAPIUnreachable: retryReach,
+	// An operator may allow the Machine to adopt the server, or the policies that protect this permission may come into force.
+	lifecycle.ReasonForeign: scope.PollCloud,
+}
+
+// requeue sets when to reconcile again after a wait that is not a back-off.
+func requeue(s *scope.Scope) {
+	s.RequeueWithin(polls[s.Last.Reason])
+	if s.Last.Reason == lifecycle.ReasonForeign {
+		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", s.Observed.Cloud.Foreign)
 	}
 }
 

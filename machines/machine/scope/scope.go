@@ -108,14 +108,10 @@ func (s *Scope) RequeueWithin(after time.Duration) {
 	}
 }
 
-// Warn records a Warning Event for the Machine. Steps call it only when something changes, not in each reconcile.
-func (s *Scope) Warn(reason, message string) {
-	s.store.Recorder.Eventf(s.Machine, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
-}
-
-// WarnParts records one Warning Event for each part of a text that is too long for one. The recorder of Events treats two Events
-// with the same reason and action as repetitions of the first, so each part has an action of its own.
-func (s *Scope) WarnParts(reason string, parts []string) {
+// Warn records a Warning Event for the Machine, or one for each part of a text that is too long for one. Steps call it only when
+// something changes, not in each reconcile. The recorder of Events treats two Events with the same reason and action as repetitions
+// of the first, so each part has an action of its own.
+func (s *Scope) Warn(reason string, parts ...string) {
 	for i, part := range parts {
 		action := "Reconcile"
 		if i > 0 {

@@ -262,7 +262,7 @@ func warnLeft(ctx context.Context, s *scope.Scope) {
 		return
 	}
 	s.Urgent = true
-	s.WarnParts(reason, notes(intro, s.LeftOnNode))
+	s.Warn(reason, notes(intro, s.LeftOnNode)...)
 	ctrl.LoggerFrom(ctx).Info("The server is deleted before its Node is empty", "reason", reason, "left", s.LeftOnNode)
 }
 
