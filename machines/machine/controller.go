@@ -30,9 +30,7 @@ import (
 )
 
 // name is the name of the controller, which is also its field manager and the reporter of its Events.
-const name = "drover-machine"
-
-const fieldOwner = client.FieldOwner(name)
+const name = string(scope.FieldOwner)
 
 // retryForced is the wait until a forced deletion is reconciled again when a step has failed.
 const retryForced = 5 * time.Second
@@ -65,8 +63,6 @@ type Options struct {
 	// Workers is how many Machines are reconciled in parallel. A worker is blocked during each call to the cloud, so there
 	// should be as many workers as the cloud accepts parallel calls. Default: 64.
 	Workers int
-	// DrainWorkers is how many nodes are drained in parallel. Default: 10.
-	DrainWorkers int
 	// Registry registers the controller's metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 }
@@ -90,9 +86,9 @@ func New(o Options) *Reconciler {
 	o.Timeouts.Volumes = cmp.Or(o.Timeouts.Volumes, 5*time.Minute)
 	o.Workers = cmp.Or(o.Workers, 64)
 	r := &Reconciler{options: o, conflicts: ownership.Conflicts()}
-	r.retries = steps.NewRetries(o.Control.GetClient(), fieldOwner, r.wake.wake)
+	r.retries = steps.NewRetries(o.Control.GetClient(), r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
-		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
+		Client: o.Control.GetClient(), Recorder: o.Control.GetEventRecorder(name),
 		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: o.Nodes.Start, Gone: r.forget,
 	})
 	r.observer = &observer{
@@ -101,7 +97,7 @@ func New(o Options) *Reconciler {
 	}
 	r.drains = drain.NewPool(drain.PoolOptions{
 		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
-		Clock:   o.Clock, Workers: o.DrainWorkers, OnResult: r.wake.wake,
+		Clock:   o.Clock, OnResult: r.wake.wake,
 	})
 	decisions := steps.NewDecisions()
 	if o.Registry != nil {

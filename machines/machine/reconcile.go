@@ -33,7 +33,7 @@ func (r *Reconciler) newActions(decisions *prometheus.CounterVec) map[lifecycle.
 	template := &steps.NodeTemplate{NodeOptions: o.Nodes, Provider: o.Cloud, Bootstrap: o.Bootstrap}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
-	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Template: template}
+	node := &steps.NodeSync{Nodes: o.Target.GetClient(), Pods: o.Target.GetAPIReader(), Template: template}
 	power := &steps.Power{Decisions: decisions, Refrain: r.observer.refrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Drains: r.drains, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{

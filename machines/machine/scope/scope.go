@@ -36,6 +36,9 @@ const (
 	ForcedDeletion = 3 * time.Minute
 )
 
+// FieldOwner is the field manager of the Machine controller.
+const FieldOwner = client.FieldOwner("drover-machine")
+
 // Scope is one reconcile of one Machine.
 type Scope struct {
 	// Machine is the working copy, which steps change. Base is the Machine as it is stored, and must not be changed.
@@ -197,11 +200,10 @@ const RetryCache = 5 * time.Second
 
 // Options configure a [Store].
 type Options struct {
-	// Client writes Machines as FieldOwner. Recorder records their Events.
-	Client     client.Writer
-	FieldOwner client.FieldOwner
-	Recorder   events.EventRecorder
-	Clock      clock.PassiveClock
+	// Client writes Machines. Recorder records their Events.
+	Client   client.Writer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
 	// Provider parses the provider's own fields of a Machine.
 	Provider cloud.Provider
 	// Controller is the controller name that a Machine's label must have.

@@ -92,7 +92,7 @@ func (s *Scope) WriteAhead(ctx context.Context, before Ahead) error {
 	nodeFailed := s.nodeFailed()
 	changedError := !equality.Semantic.DeepEqual(s.Base.Status.ErrorMessage, s.Machine.Status.ErrorMessage)
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
-	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
+	if err := s.store.Client.Patch(ctx, s.Machine, patch, FieldOwner); err != nil {
 		s.Memory.forgetRemoved(s.Machine)
 		late := s.Memory.late(s.Machine, s.Now())
 		if apierrors.IsConflict(err) {

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/ownership"
 )
 
@@ -134,7 +135,7 @@ func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, groupWriteTimeout)
 	defer cancel()
-	writer := ownership.Writer{Client: r.client, FieldManager: r.fieldOwner}
+	writer := ownership.Writer{Client: r.client, FieldManager: scope.FieldOwner}
 	err := writer.ApplyStatus(ctx, holder, &status)
 	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
 		// The CRD in the cluster may be from a release of drover without the field joinOutcomes. In that case the API server

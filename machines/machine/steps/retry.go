@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,16 +23,15 @@ import (
 
 // Retries holds the back-offs of groups. Those of single Machines are in [scope.Memory].
 type Retries struct {
-	Groups     *backoff.Groups
-	client     client.Client
-	fieldOwner client.FieldOwner
-	writes     *groupWrites
+	Groups *backoff.Groups
+	client client.Client
+	writes *groupWrites
 }
 
-// NewRetries returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for a
+// NewRetries returns Retries without any back-off. The client writes to the control cluster. wake is called for a
 // Machine that waits for a back-off of its group, when the Machine may ask the cloud for a server again.
-func NewRetries(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
-	return &Retries{client: c, fieldOwner: fieldOwner, Groups: backoff.NewGroups(wake), writes: newGroupWrites()}
+func NewRetries(c client.Client, wake func(types.NamespacedName)) *Retries {
+	return &Retries{client: c, Groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
 
 // TakeTurn returns whether the Machine's group lets the Machine ask the cloud for a server now. After a back-off, and while servers keep
@@ -43,11 +43,7 @@ func (r *Retries) TakeTurn(ctx context.Context, s *scope.Scope) (backoff.Permiss
 	}
 	// After a change of leader, another Machine of the set whose server has no Node yet counts as the probe.
 	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
-	for i := range peers {
-		if joining(&peers[i], s.Policy.Timeouts.Join, s.Now()) {
-			allowed.Allowed = false
-		}
-	}
+	allowed.Allowed = !slices.ContainsFunc(peers, func(m v1alpha1.Machine) bool { return joining(&m, s.Policy.Timeouts.Join, s.Now()) })
 	return allowed, err
 }
 
@@ -71,13 +67,7 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 	if err != nil {
 		return nil, fmt.Errorf("listing the Machines of a set: %w", err)
 	}
-	var out []v1alpha1.Machine
-	for i := range list.Items {
-		if list.Items[i].UID != m.UID {
-			out = append(out, list.Items[i])
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(list.Items, func(other v1alpha1.Machine) bool { return other.UID == m.UID }), nil
 }
 
 // attempt describes the Machine's request for a server to the group's back-offs.

@@ -22,11 +22,10 @@ import (
 
 // NodeSync applies the Machine's template to its Node, and completes the Node's first start.
 type NodeSync struct {
-	// Nodes writes Nodes as FieldOwner. Pods reads pods from the API server.
-	Nodes      client.Writer
-	FieldOwner client.FieldOwner
-	Pods       client.Reader
-	Template   *NodeTemplate
+	// Nodes writes Nodes. Pods reads pods from the API server.
+	Nodes    client.Writer
+	Pods     client.Reader
+	Template *NodeTemplate
 }
 
 // retryStart is the interval at which drover looks again for the DaemonSet pods that a Node waits for, because pods are not
@@ -87,7 +86,7 @@ func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.N
 	added := nodes.Lacking(nodes.MarksOf(s.Observed.Node), want)
 	// The patch replaces the whole list of taints, so the Node must still have the list that was read.
 	patch := client.MergeFromWithOptions(s.Observed.Node, client.MergeFromWithOptimisticLock{})
-	if err := n.Nodes.Patch(ctx, node, patch, n.FieldOwner); err != nil {
+	if err := n.Nodes.Patch(ctx, node, patch, scope.FieldOwner); err != nil {
 		s.Unsynced = true
 		return fmt.Errorf("patching node %s: %w", node.Name, err)
 	}
