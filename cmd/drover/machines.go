@@ -13,6 +13,9 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/steps"
 )
 
 // machineOptions are the flags about the life of a Machine.
@@ -55,29 +58,23 @@ func (o *machineOptions) validate() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// startup is what --startup-requires names.
-type startup struct {
-	conditions []corev1.NodeConditionType
-	daemonSets []types.NamespacedName
-	taints     []string
-}
-
-// startup reads --startup-requires.
-func (o *machineOptions) startup() (out startup, err error) {
+// startup reads --startup-taint and --startup-requires.
+func (o *machineOptions) startup() (nodes.StartRules, error) {
+	out := nodes.StartRules{Taint: o.startupTaint}
 	var errs []error
 	for _, text := range o.startupRequires {
 		kind, name, _ := strings.Cut(text, ":")
 		switch kind {
 		case "condition":
 			errs = append(errs, checkKey("--startup-requires", "the type of a condition", name))
-			out.conditions = append(out.conditions, corev1.NodeConditionType(name))
+			out.Conditions = append(out.Conditions, corev1.NodeConditionType(name))
 		case "taint":
 			errs = append(errs, checkKey("--startup-requires", "the key of a taint", name))
-			out.taints = append(out.taints, name)
+			out.OtherTaints = append(out.OtherTaints, name)
 		case "daemonset":
 			namespace, name, _ := strings.Cut(name, "/")
 			errs = append(errs, unless(namespace != "" && name != "" && !strings.Contains(name, "/"), "--startup-requires %q is not of the form daemonset:NAMESPACE/NAME", text))
-			out.daemonSets = append(out.daemonSets, types.NamespacedName{Namespace: namespace, Name: name})
+			out.DaemonSets = append(out.DaemonSets, types.NamespacedName{Namespace: namespace, Name: name})
 		default:
 			errs = append(errs, fmt.Errorf("--startup-requires %q begins with none of the words condition:, daemonset: and taint: of the flag", text))
 		}
@@ -90,12 +87,15 @@ func (o *machineOptions) startup() (out startup, err error) {
 func (o *options) machines() (machine.Options, error) {
 	first, err := o.startup()
 	out := machine.Options{
-		Name: o.name, StartupTaint: o.startupTaint, JoinTimeout: o.joinTimeout, DrainTimeout: o.drainTimeout, VolumeDetachTimeout: volumeDetachTimeout,
-		StartupConditions: first.conditions, StartupDaemonSets: first.daemonSets, OtherStartupTaints: first.taints, AllowedNodeLabels: o.allowedNodeLabels,
-		HostLabel: o.has(physicalHostLabel), GPULabel: o.groups.gpuLabel, GPUResource: corev1.ResourceName(o.groups.gpuResource),
+		Name: o.name, Timeouts: lifecycle.Timeouts{Drain: o.drainTimeout, Volumes: volumeDetachTimeout, Join: o.joinTimeout},
+		Nodes: steps.NodeOptions{
+			Start:         first,
+			AllowedLabels: o.allowedNodeLabels, HostLabel: o.has(physicalHostLabel),
+			GPULabel: o.groups.gpuLabel, GPUResource: corev1.ResourceName(o.groups.gpuResource),
+		},
 	}
 	if o.drainTimeout == 0 {
-		out.DrainTimeout = -1
+		out.Timeouts.Drain = -1
 	}
 	return out, err
 }

@@ -232,8 +232,8 @@ func addControllers(w wiring, o *options, its cloud.Cloud) error {
 		capacity.New(capacity.Options{
 			Control: mgr, Target: w.target, Cloud: its, Clock: now, BareSets: o.has(bareMachineSets),
 			Rules: capacity.Rules{
-				StartupTaint: o.startupTaint, OtherStartupTaints: machines.OtherStartupTaints,
-				AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.GPUResource, GPULabel: o.groups.gpuLabel,
+				StartupTaint: o.startupTaint, OtherStartupTaints: machines.Nodes.Start.OtherTaints,
+				AllowedNodeLabels: o.allowedNodeLabels, GPUResource: machines.Nodes.GPUResource, GPULabel: o.groups.gpuLabel,
 			},
 		}),
 	} {

@@ -2,11 +2,11 @@ package drain
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 )
@@ -81,7 +81,6 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 // toleratesDrain reports whether the scheduler may bind the pod to a node that drover has cordoned.
 func toleratesDrain(pod *corev1.Pod) bool {
 	cordon := []corev1.Taint{deleting, {Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
-	return !slices.ContainsFunc(cordon, func(taint corev1.Taint) bool {
-		return !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taint, false) })
-	})
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), cordon, pod.Spec.Tolerations, nil, false)
+	return !untolerated
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
 // systemCriticalPriority is the lowest priority of pods that the cluster itself depends on. Kubernetes uses the same value.
@@ -190,19 +191,11 @@ func stays(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-func critical(pod *corev1.Pod) bool { return priority(pod) >= systemCriticalPriority }
-
-// priority returns the priority of a pod. A pod without one has priority 0.
-func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
+func critical(pod *corev1.Pod) bool { return corev1helpers.PodPriority(pod) >= systemCriticalPriority }
 
 func byPriority(a, b *corev1.Pod) int {
 	return cmp.Or(
-		cmp.Compare(priority(b), priority(a)),
+		cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
 		cmp.Compare(a.Namespace, b.Namespace),
 		cmp.Compare(a.Name, b.Name),
 	)

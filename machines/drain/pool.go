@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,9 +29,10 @@ type Pool struct {
 	PoolOptions
 	queue workqueue.TypedInterface[types.UID]
 
-	mu      sync.Mutex
-	running bool
-	jobs    map[types.UID]*job
+	running atomic.Bool
+
+	mu   sync.Mutex
+	jobs map[types.UID]*job
 }
 
 // job is the drain of one node for one Machine.
@@ -61,22 +63,16 @@ func (p *Pool) NeedLeaderElection() bool { return true }
 
 // Start runs the workers until ctx ends.
 func (p *Pool) Start(ctx context.Context) error {
-	p.setRunning(true)
+	p.running.Store(true)
 	var workers sync.WaitGroup
 	for range p.Workers {
 		workers.Go(func() { p.work(ctx) })
 	}
 	<-ctx.Done()
-	p.setRunning(false)
+	p.running.Store(false)
 	p.queue.ShutDown()
 	workers.Wait()
 	return nil
-}
-
-func (p *Pool) setRunning(running bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.running = running
 }
 
 func (p *Pool) work(ctx context.Context) {
@@ -133,10 +129,11 @@ func (p *Pool) request(r Request) bool {
 		return false
 	}
 	j.queued = true
-	if p.running {
+	running := p.running.Load()
+	if running {
 		p.queue.Add(r.UID)
 	}
-	return !p.running
+	return !running
 }
 
 // drain carries out one round. Each node has only one round at a time.

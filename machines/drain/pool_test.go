@@ -125,11 +125,7 @@ func TestADrainPoolRunsRoundsOfEvictions(t *testing.T) {
 		pool := NewPool(PoolOptions{Drainer: &Drainer{Client: node.client, Reader: reader}, Clock: clocktesting.NewFakePassiveClock(noon), Workers: 2, OnResult: func(key types.NamespacedName) { results <- key }})
 		ended := make(chan error, 1)
 		go func() { ended <- pool.Start(ctx) }()
-		begun := func(context.Context) (bool, error) {
-			pool.mu.Lock()
-			defer pool.mu.Unlock()
-			return pool.running, nil
-		}
+		begun := func(context.Context) (bool, error) { return pool.running.Load(), nil }
 		if err := wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true, begun); err != nil {
 			t.Fatal("the pool does not start")
 		}

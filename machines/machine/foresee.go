@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
@@ -32,24 +31,21 @@ type Forecast struct {
 
 // Forecaster predicts what the controller would do. It observes Machines and consults the lifecycle table as the controller
 // does. For a Machine without a server it also asks for the user data. It takes no other step, and its clients write nothing.
-type Forecaster struct {
-	reconciler *Reconciler
-	bootstrap  *bootstrap.Source
-}
+type Forecaster struct{ reconciler *Reconciler }
 
 // NewForecaster returns a Forecaster that reads the caches of the clusters in o, and adds the indexes that the Forecaster
 // needs. The caches must not have been started yet, and the clients of o must write nothing. Kinds, Lease, Reach and Registry
 // of o are ignored. NewForecaster returns an error if an index cannot be added.
 func NewForecaster(ctx context.Context, o Options) (*Forecaster, error) {
-	o.Kinds, o.Lease, o.Reach = nil, nil, nil
-	r := newObserving(o.withDefaults())
-	return &Forecaster{r, o.Bootstrap}, r.index(ctx)
+	o.Kinds, o.Lease, o.Reach, o.Registry = nil, nil, nil, nil
+	r := New(o)
+	return &Forecaster{r}, r.index(ctx)
 }
 
 // Of returns what the controller would do with a Machine. It returns an error if the caches cannot be read.
 func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, error) {
 	s := f.reconciler.store.Open(m)
-	if err := f.reconciler.observer.Observe(ctx, s); err != nil {
+	if err := f.reconciler.observer.observe(ctx, s); err != nil {
 		return Forecast{}, fmt.Errorf("observing Machine %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	seen := &s.Observed
@@ -59,8 +55,7 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 	if seen.Node != nil {
 		out.Node = seen.Node.Name
 	}
-	steps := lifecycle.Foresee(s.Facts())
-	last := steps[len(steps)-1]
+	last := lifecycle.Foresee(s.Facts())
 	out.Step, out.Reason, out.Detail = last.Step, last.Reason, detailOf(last, seen)
 	if last.Step == lifecycle.MakeUserData {
 		f.askForUserData(ctx, s, &out)
@@ -70,7 +65,7 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 
 // askForUserData changes the forecast of a Machine that would get a server when the Machine's user data cannot be created.
 func (f *Forecaster) askForUserData(ctx context.Context, s *scope.Scope, out *Forecast) {
-	_, cause := steps.UserData(ctx, f.bootstrap, s)
+	_, cause := steps.UserData(ctx, f.reconciler.options.Bootstrap, s)
 	if cause == nil {
 		return
 	}

@@ -34,7 +34,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/machine"
-	"github.com/drover-project/drover/machines/machine/observe"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/status"
 )
@@ -92,7 +92,7 @@ type bench struct {
 	written tally
 	cached  *v1alpha1.Machine
 	// kinds decides whether deletions are blocked. A nil kinds blocks no deletion.
-	kinds observe.Kinds
+	kinds machine.Kinds
 	// undeletable is the error of every deletion by the controller; nil means that deletions succeed.
 	undeletable error
 	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is a verb (GET, LIST, CREATE,
@@ -238,7 +238,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 // restart replaces the controller by a new one without memory, as a restart of drover does.
 func (b *bench) restart() {
 	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, APIServer: "https://127.0.0.1:1", ClusterDNS: []string{"10.96.0.10"}})
-	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
+	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, Timeouts: lifecycle.Timeouts{Join: 10 * time.Minute}, Kinds: b.kinds})
 }
 
 // start replaces the controller by a new one with the given options.

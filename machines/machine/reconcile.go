@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/steps"
 )
@@ -28,12 +28,13 @@ const maxSteps = 16
 type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
 // newActions returns the action of each step except Rest and Wait, because these two only end a reconcile.
-func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
-	template := &steps.NodeTemplate{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints, AllowedLabels: o.AllowedNodeLabels, HostLabel: o.HostLabel, GPULabel: o.GPULabel, GPUResource: o.GPUResource}
+func (r *Reconciler) newActions(decisions *prometheus.CounterVec) map[lifecycle.Step]action {
+	o := &r.options
+	template := &steps.NodeTemplate{NodeOptions: o.Nodes, Provider: o.Cloud, Bootstrap: o.Bootstrap}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
-	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Template: template}
-	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.RefrainNow}
+	node := &steps.NodeSync{Nodes: o.Target.GetClient(), Pods: o.Target.GetAPIReader(), Template: template}
+	power := &steps.Power{Decisions: decisions, Refrain: r.observer.refrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Drains: r.drains, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
@@ -83,8 +84,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	if err := s.PutBack(ctx); err != nil {
 		return err
 	}
-	if err := r.observer.Observe(ctx, s); err != nil {
-		if errors.Is(err, observe.ErrCacheOld) {
+	if err := r.observer.observe(ctx, s); err != nil {
+		if errors.Is(err, errCacheOld) {
 			return err
 		}
 		return errors.Join(err, s.FinishUnread(ctx, unfinished("reading the facts of this Machine failed", err)))
@@ -103,12 +104,12 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 // finish sets when the Machine is reconciled again, and writes it. err is the error of the step that failed; nil when none did.
 func (r *Reconciler) finish(ctx context.Context, s *scope.Scope, err error) error {
 	if s.Last.Reason == lifecycle.ReasonNodeMissing {
-		err = errors.Join(err, r.observer.MissingNode(ctx, s))
+		err = errors.Join(err, r.observer.missingNode(ctx, s))
 	}
 	r.retries.ServerWorks(ctx, s)
 	r.retries.StillRefused(s)
 	if step := s.Last.Step; (step == lifecycle.Wait || step == lifecycle.Rest) && !r.retries.Wait(s) {
-		r.requeue(s)
+		requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
 		// The call that reads the facts from the cloud still waits for its turn, so nothing new is known. A failure that is shown stays.
@@ -131,7 +132,7 @@ func unfinished(what string, err error) string { return fault.Repeated(what + ":
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
-		s.Policy.Stale, _ = r.reach.Stale()
+		s.Policy.Stale, _ = r.options.Reach.Stale()
 		s.Last = lifecycle.Next(s.Facts())
 		act, ok := r.actions[s.Last.Step]
 		if !ok {
@@ -151,27 +152,28 @@ func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, nil
 }
 
-// requeue sets when to reconcile again after a wait that is not a back-off. Most waits end when a watched event arrives.
-func (r *Reconciler) requeue(s *scope.Scope) {
-	seen := &s.Observed.Cloud
-	switch s.Last.Reason {
-	case lifecycle.ReasonNotSynced:
-		s.RequeueWithin(time.Second)
-	case lifecycle.ReasonServerUnknown, lifecycle.ReasonServerDeleting:
-		s.RequeueWithin(scope.PollCloud)
-	case lifecycle.ReasonHeld:
-		s.RequeueWithin(time.Minute)
-	case lifecycle.ReasonAPIUnreachable:
-		s.RequeueWithin(retryReach)
-	case lifecycle.ReasonForeign:
-		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", seen.Foreign)
-		// Check again later: an operator may allow the Machine to adopt the server, or the policies that protect this
-		// permission may come into force.
-		s.RequeueWithin(scope.PollCloud)
+// polls are the intervals at which a Machine is reconciled again while it waits for something that no back-off and no watched event ends.
+var polls = map[string]time.Duration{
+	lifecycle.ReasonNotSynced:      time.Second,
+	lifecycle.ReasonServerUnknown:  scope.PollCloud,
+	lifecycle.ReasonServerDeleting: scope.PollCloud,
+	lifecycle.ReasonHeld:           time.Minute,
+	lifecycle.ReasonAPIUnreachable: retryReach,
+	// An operator may allow the Machine to adopt the server, or the policies that protect this permission may come into force.
+	lifecycle.ReasonForeign: scope.PollCloud,
+}
+
+// requeue sets when to reconcile again after a wait that is not a back-off.
+func requeue(s *scope.Scope) {
+	s.RequeueWithin(polls[s.Last.Reason])
+	if s.Last.Reason == lifecycle.ReasonForeign {
+		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", s.Observed.Cloud.Foreign)
 	}
 }
 
-func (r *Reconciler) leaseOld() bool { return r.lease != nil && !r.lease.Fresh(r.clock.Now()) }
+func (r *Reconciler) leaseOld() bool {
+	return r.options.Lease != nil && !r.options.Lease.Fresh(r.options.Clock.Now())
+}
 
 // standBack ends a reconcile when another process may hold the lease by now. It does not write the Machine: the new leader
 // writes the status, and the two processes would overwrite each other's writes.

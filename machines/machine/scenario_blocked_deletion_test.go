@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// kindsStub is a stub of observe.Kinds: it returns why deletions are blocked, and records the calls.
+// kindsStub is a stub of machine.Kinds: it returns why deletions are blocked, and records the calls.
 type kindsStub struct {
 	why   string
 	asked []bool

@@ -19,12 +19,12 @@ const (
 	startup = "example.com/starting"
 )
 
-// starting returns a bench whose Machine has an ACTIVE server, with the given options StartupTaint and OtherStartupTaints.
+// starting returns a bench whose Machine has an ACTIVE server, with the given startup taint and taints of other programs.
 func starting(t *testing.T, startupTaint string, others ...string) *bench {
 	t.Helper()
 	b := newBench(t, deployed)
 	o := b.options
-	o.StartupTaint, o.OtherStartupTaints = startupTaint, others
+	o.Nodes.Start.Taint, o.Nodes.Start.OtherTaints = startupTaint, others
 	b.start(o)
 	b.pass()
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
@@ -41,7 +41,7 @@ func (b *bench) registers(ready corev1.ConditionStatus, taints ...corev1.Taint) 
 	b.t.Helper()
 	n := b.nodeOf()
 	n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason, n.Status.Conditions[0].Message = ready, "Kubelet", "reported"
-	if key := b.options.StartupTaint; key != "" {
+	if key := b.options.Nodes.Start.Taint; key != "" {
 		n.Spec.Taints = append(n.Spec.Taints, taint(key, corev1.TaintEffectNoSchedule))
 	}
 	n.Spec.Taints = append(n.Spec.Taints, taints...)
@@ -80,7 +80,7 @@ func (b *bench) isStarting(why ...string) {
 			b.t.Errorf("message %q, want something with %q", c.Message, text)
 		}
 	}
-	if key := b.options.StartupTaint; key != "" && !hasTaint(b.node(), key) {
+	if key := b.options.Nodes.Start.Taint; key != "" && !hasTaint(b.node(), key) {
 		b.t.Errorf("the startup taint is gone: %v", b.node().Spec.Taints)
 	}
 }
@@ -176,7 +176,7 @@ func TestALongFirstStartOfANodeDoesNotCountAsAFailedJoin(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			o := b.options
-			o.StartupTaint = startup
+			o.Nodes.Start.Taint = startup
 			b.start(o)
 			b.pass()
 		}

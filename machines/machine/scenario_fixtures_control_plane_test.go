@@ -34,6 +34,8 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/steps"
 	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/kubelet"
 )
@@ -87,7 +89,7 @@ func newWorld(t testing.TB) *world {
 	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
 	w.must(err)
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, ProviderIDs: w.cloud, Clock: clock.RealClock{}, StartupTaint: v1alpha1.DefaultStartupTaint})
-	machines := machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud, Bootstrap: source, Clock: clock.RealClock{}, StartupTaint: v1alpha1.DefaultStartupTaint})
+	machines := machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud, Bootstrap: source, Clock: clock.RealClock{}, Nodes: steps.NodeOptions{Start: nodes.StartRules{Taint: v1alpha1.DefaultStartupTaint}}})
 	w.approver = csr.New(csr.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}, Servers: w.cloud})
 	w.must(machines.SetupWithManager(mgr))
 	w.must(w.approver.SetupWithManager(mgr))

@@ -191,8 +191,8 @@ func TestAMachineThatMayWaitForEverIsNotTheProbe(t *testing.T) {
 func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 	b := newBench(t, nil)
 	o := b.options
-	o.StartupTaint, o.StartupConditions = "not-ready", []corev1.NodeConditionType{"NetworkReady"}
-	o.StartupDaemonSets = []types.NamespacedName{{Namespace: "kube-system", Name: "cni"}}
+	o.Nodes.Start.Taint, o.Nodes.Start.Conditions = "not-ready", []corev1.NodeConditionType{"NetworkReady"}
+	o.Nodes.Start.DaemonSets = []types.NamespacedName{{Namespace: "kube-system", Name: "cni"}}
 	b.start(o)
 	b.pass()
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })

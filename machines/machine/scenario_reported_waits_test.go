@@ -137,7 +137,7 @@ func TestTheStartupTaintAndADriverOfVolumes(t *testing.T) {
 		b := newBench(t, deployed)
 		start := func() {
 			o := b.options
-			o.StartupTaint, o.StartupDaemonSets = startup, []types.NamespacedName{{Namespace: "kube-system", Name: "csi"}}
+			o.Nodes.Start.Taint, o.Nodes.Start.DaemonSets = startup, []types.NamespacedName{{Namespace: "kube-system", Name: "csi"}}
 			b.start(o)
 		}
 		start()

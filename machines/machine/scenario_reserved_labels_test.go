@@ -61,6 +61,6 @@ func TestANodeGetsReservedLabelsOnlyWhenTheOperatorAllowsThem(t *testing.T) {
 // allow restarts the controller with these keys in --allowed-node-labels.
 func (b *bench) allow(keys ...string) {
 	o := b.options
-	o.AllowedNodeLabels = keys
+	o.Nodes.AllowedLabels = keys
 	b.start(o)
 }

@@ -28,7 +28,7 @@ func born(t *testing.T) *bench {
 	})
 	b.cloud.project = "p1"
 	o := b.options
-	o.StartupTaint = startup
+	o.Nodes.Start.Taint = startup
 	b.start(o)
 	return b
 }

@@ -23,7 +23,7 @@ type waiting struct {
 // Deleting. For a Machine that drover ignores and so does not write, it returns the reason for that.
 func (r *Reconciler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var list v1alpha1.MachineList
-	if err := r.control.GetClient().List(req.Context(), &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.options.Control.GetClient().List(req.Context(), &list, client.UnsafeDisableDeepCopy); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -42,7 +42,7 @@ func (r *Reconciler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // waitOf returns what a Machine waits for, and whether it waits.
 func (r *Reconciler) waitOf(m *v1alpha1.Machine) (waiting, bool) {
 	f := &lifecycle.Facts{Observed: &lifecycle.Observed{}, Policy: &lifecycle.Policy{}, Progress: &lifecycle.Progress{}}
-	f.ReadMachine(m, r.store.Controller, r.cloud)
+	f.ReadMachine(m, r.store.Controller, r.options.Cloud)
 	out := waiting{Machine: client.ObjectKeyFromObject(m).String()}
 	c := m.Condition(v1alpha1.ConditionReady)
 	switch {

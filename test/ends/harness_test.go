@@ -37,6 +37,8 @@ import (
 	"github.com/drover-project/drover/machines/health"
 	"github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/steps"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/set"
@@ -161,7 +163,7 @@ func (w *world) drover() manager.Manager {
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
-		machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, StartupTaint: v1alpha1.DefaultStartupTaint}),
+		machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, Nodes: steps.NodeOptions{Start: nodes.StartRules{Taint: v1alpha1.DefaultStartupTaint}}}),
 		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: func() string { return utilrand.String(8) }}),
 		classprotection.New(classprotection.Options{Control: mgr}),
 		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now}),

@@ -4,18 +4,14 @@ package lifecycle
 // steps than this.
 const mostForeseen = 8
 
-// Foresee returns the steps that a Machine would take, up to the first step that waits or that changes a server or a Node.
-// The earlier steps only record what exists. Foresee changes the facts as those earlier steps would.
-func Foresee(f *Facts) []Decision {
-	var all []Decision
-	for range mostForeseen {
-		d := Next(f)
-		all = append(all, d)
-		if !f.assume(d.Step) {
-			break
-		}
+// Foresee returns the first step of a Machine that waits or that changes a server or a Node. The earlier steps only record what
+// exists. Foresee changes the facts as those earlier steps would.
+func Foresee(f *Facts) Decision {
+	d := Next(f)
+	for n := 1; n < mostForeseen && f.assume(d.Step); n++ {
+		d = Next(f)
 	}
-	return all
+	return d
 }
 
 // assume changes the facts as the step s would, if s only records what exists. It returns false for any other step.

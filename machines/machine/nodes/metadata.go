@@ -55,17 +55,17 @@ func MarkGPUs(want v1alpha1.NodeMarks, node *corev1.Node, key string, unusual co
 	}
 }
 
-// Lacking returns texts that name the wanted labels, annotations and taints that the Node lacks, without those by which drover finds the
-// Machine of a Node.
-func Lacking(node *corev1.Node, want v1alpha1.NodeMarks) []string {
-	return slices.Concat(
-		lacking("label ", node.Labels, want.Labels), lacking("annotation ", node.Annotations, want.Annotations), lacking("taint ", taintsOf(node), want.Taints))
-}
-
-func lacking(kind string, on, want map[string]string) (texts []string) {
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if _, there := on[key]; !there && !slices.Contains(ownKeys, key) {
-			texts = append(texts, kind+key)
+// Lacking returns texts that name the labels, annotations and taints of want that have lacks. It leaves out those by which drover finds
+// the Machine of a Node.
+func Lacking(have, want v1alpha1.NodeMarks) (texts []string) {
+	for _, part := range []struct {
+		kind       string
+		have, want map[string]string
+	}{{"label ", have.Labels, want.Labels}, {"annotation ", have.Annotations, want.Annotations}, {"taint ", have.Taints, want.Taints}} {
+		for _, key := range slices.Sorted(maps.Keys(part.want)) {
+			if _, there := part.have[key]; !there && !slices.Contains(ownKeys, key) {
+				texts = append(texts, part.kind+key)
+			}
 		}
 	}
 	return texts
@@ -101,13 +101,13 @@ func Leave(want v1alpha1.NodeMarks, texts []string) {
 	}
 }
 
-// taintsOf returns the values of a Node's taints by key and effect (see TaintKey).
-func taintsOf(node *corev1.Node) map[string]string {
+// MarksOf returns the labels, annotations and taints of a Node.
+func MarksOf(node *corev1.Node) v1alpha1.NodeMarks {
 	taints := map[string]string{}
 	for _, t := range node.Spec.Taints {
 		taints[TaintKey(t)] = t.Value
 	}
-	return taints
+	return v1alpha1.NodeMarks{Labels: node.Labels, Annotations: node.Annotations, Taints: taints}
 }
 
 // Recorded returns those of the wanted labels, annotations and taints that the Machine's status records: all that come from the
@@ -131,21 +131,6 @@ func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	maps.Copy(ahead.Taints, had.Taints)
 	ahead.Started = had.Started
 	return ahead
-}
-
-// RecordsKeys reports whether the record contains the keys of all wanted labels, annotations and taints that come from the
-// template.
-func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
-	template := Recorded(want)
-	lacks := func(have, keys map[string]string) bool {
-		for key := range keys {
-			if _, there := have[key]; !there {
-				return true
-			}
-		}
-		return false
-	}
-	return !lacks(record.Labels, template.Labels) && !lacks(record.Annotations, template.Annotations) && !lacks(record.Taints, template.Taints)
 }
 
 // RecordOf returns the labels, annotations and taints that drover has set on the Node, as the Machine's status records them.
@@ -179,7 +164,7 @@ func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool
 		}
 	}
 	merge(node.Annotations, want.Annotations, had.Annotations)
-	taints := taintsOf(node)
+	taints := MarksOf(node).Taints
 	merge(taints, want.Taints, had.Taints)
 	delete(taints, TaintKey(corev1.Taint{Key: v1alpha1.TaintMachineGone, Effect: corev1.TaintEffectNoExecute}))
 	if startup != "" {

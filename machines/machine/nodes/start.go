@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -149,18 +150,12 @@ func OutOfService(node *corev1.Node) bool {
 }
 
 // Ready returns the Node's condition Ready; nil when the Node has none.
-func Ready(node *corev1.Node) *corev1.NodeCondition { return condition(node, corev1.NodeReady) }
-
-func condition(node *corev1.Node, name corev1.NodeConditionType) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == name {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
+func Ready(node *corev1.Node) *corev1.NodeCondition {
+	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
+	return c
 }
 
 func isTrue(node *corev1.Node, name corev1.NodeConditionType) bool {
-	c := condition(node, name)
+	_, c := nodeutil.GetNodeCondition(&node.Status, name)
 	return c != nil && c.Status == corev1.ConditionTrue
 }

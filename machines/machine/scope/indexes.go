@@ -16,6 +16,14 @@ const (
 	// IndexNodeServer finds Nodes by the server ID in their provider ID. IndexNodeOwner finds Nodes by the UID of their owner.
 	IndexNodeServer = "drover.machine.node-server"
 	IndexNodeOwner  = "drover.machine.node-owner"
+	// IndexNodeState finds the Nodes that accept pods (NodeOpen), and those that do not, but may again, because somebody other than
+	// drover has cordoned them (NodeClosed).
+	IndexNodeState = "drover.machine.node-state"
+	NodeOpen       = "open"
+	NodeClosed     = "closed"
+	// IndexMachineComing finds the Machines that are about to become Nodes; its only value is Coming.
+	IndexMachineComing = "drover.machine.coming"
+	Coming             = "true"
 	// IndexMachineServer finds Machines by the server ID in their provider ID. IndexMachineName finds Machines by the name of their
 	// server.
 	IndexMachineServer = "drover.machine.server"
@@ -29,60 +37,57 @@ const (
 type Index struct {
 	Object client.Object
 	Field  string
-	key    func(client.Object) string
+	// Keys returns the values of the indexed field of an object; none when the field is empty.
+	Keys client.IndexerFunc
 }
 
 // Indexes returns the indexes that the caches must have. provider parses provider IDs.
 func Indexes(provider cloud.Provider) []Index {
 	return []Index{
-		{&corev1.Node{}, IndexNodeServer, nodeServer(provider)},
-		{&corev1.Node{}, IndexNodeOwner, func(o client.Object) string { return v1alpha1.NodeOwner(o.GetLabels(), o.GetAnnotations()) }},
-		{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
-		{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
-		{&v1alpha1.Machine{}, IndexMachineServer, machineServer(provider)},
-		{&v1alpha1.Machine{}, IndexMachineName, machineName},
-		{&v1alpha1.Machine{}, IndexMachineUID, func(o client.Object) string { return string(o.GetUID()) }},
-		{&v1alpha1.Machine{}, IndexMachineSet, machineSet},
+		{&corev1.Node{}, IndexNodeServer, keyOf(func(n *corev1.Node) string { return string(provider.ServerID(n.Spec.ProviderID)) })},
+		{&corev1.Node{}, IndexNodeOwner, keyOf(func(n *corev1.Node) string { return v1alpha1.NodeOwner(n.Labels, n.Annotations) })},
+		{&corev1.Node{}, IndexNodeState, keyOf(nodeState)},
+		{&storagev1.VolumeAttachment{}, drain.IndexNode, keyOf(drain.AttachmentNode)},
+		{&storagev1.VolumeAttachment{}, drain.IndexVolume, keyOf(drain.AttachmentVolume)},
+		{&v1alpha1.Machine{}, IndexMachineServer, keyOf(func(m *v1alpha1.Machine) string { return string(cloud.RecordedServer(provider, m)) })},
+		{&v1alpha1.Machine{}, IndexMachineName, keyOf((*v1alpha1.Machine).ServerName)},
+		{&v1alpha1.Machine{}, IndexMachineUID, keyOf(func(m *v1alpha1.Machine) string { return string(m.UID) })},
+		{&v1alpha1.Machine{}, IndexMachineSet, keyOf(machineSet)},
+		{&v1alpha1.Machine{}, IndexMachineComing, keyOf(coming)},
 	}
 }
 
-// Keys returns the values of the indexed field of an object; none when the field is empty.
-func (i Index) Keys(o client.Object) []string {
-	if k := i.key(o); k != "" {
-		return []string{k}
-	}
-	return nil
-}
-
-func nodeServer(provider cloud.Provider) func(client.Object) string {
-	return func(o client.Object) string {
-		if n, ok := o.(*corev1.Node); ok {
-			return string(provider.ServerID(n.Spec.ProviderID))
+// keyOf returns the function that indexes objects of type T by a key; an object with an empty key is not indexed.
+func keyOf[T client.Object](key func(T) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		if t, ok := o.(T); ok && key(t) != "" {
+			return []string{key(t)}
 		}
-		return ""
+		return nil
 	}
 }
 
 // machineSet returns the UID of a Machine's set.
-func machineSet(o client.Object) string {
-	if ref := metav1.GetControllerOf(o); ref != nil {
+func machineSet(m *v1alpha1.Machine) string {
+	if ref := metav1.GetControllerOf(m); ref != nil {
 		return string(ref.UID)
 	}
 	return ""
 }
 
-func machineServer(provider cloud.Provider) func(client.Object) string {
-	return func(o client.Object) string {
-		if m, ok := o.(*v1alpha1.Machine); ok {
-			return string(cloud.RecordedServer(provider, m))
-		}
-		return ""
+func nodeState(n *corev1.Node) string {
+	switch {
+	case !n.Spec.Unschedulable:
+		return NodeOpen
+	case !drain.Begun(n):
+		return NodeClosed
 	}
+	return ""
 }
 
-func machineName(o client.Object) string {
-	if m, ok := o.(*v1alpha1.Machine); ok {
-		return m.ServerName()
+func coming(m *v1alpha1.Machine) string {
+	if m.Status.NodeRef == nil && m.DeletionTimestamp == nil {
+		return Coming
 	}
 	return ""
 }

@@ -1,10 +1,15 @@
 package scope
 
 import (
+	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -30,8 +35,8 @@ type Memory struct {
 	unwritten time.Time
 	// forced is when this process first saw that the deletion is forced; zero when it is not.
 	forced time.Time
-	// seen is the last state of the Machine that this process read or wrote.
-	seen seen
+	// seen is the Machine as this process last read or wrote it; nil when it is not known. It must not be changed.
+	seen *v1alpha1.Machine
 	// unsent is the time of a start of the server that was recorded in the Machine's status, and whose request this process
 	// has not sent to the cloud yet; zero when there is no such start.
 	unsent time.Time
@@ -64,7 +69,7 @@ func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 // wroteMachine records a write of the Machine. After the write, no change of the Machine waits to be written. m must not be
 // changed any more.
 func (mem *Memory) wroteMachine(m *v1alpha1.Machine, now time.Time) {
-	mem.machine, mem.unwritten, mem.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, seenIn(m)
+	mem.machine, mem.unwritten, mem.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, m
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		mem.ended = now
 	}
@@ -83,4 +88,117 @@ func (mem *Memory) late(m *v1alpha1.Machine, now time.Time) time.Duration {
 		mem.unwritten = now
 	}
 	return now.Sub(mem.unwritten) - status.MaxDelay(m)
+}
+
+// When this process has added a label, an annotation or a taint to a Node mostAdditions times, each within contestWindow of the time
+// before, another program removes it. From then on it is added once in contestPause.
+const (
+	mostAdditions = 3
+	contestWindow = 10 * time.Minute
+	contestPause  = time.Hour
+)
+
+// additions are the recent additions of one label, annotation or taint to a Node.
+type additions struct {
+	count int
+	last  time.Time
+}
+
+// contested reports whether another program keeps removing a label, an annotation or a taint, so that it must not be added now.
+func (a additions) contested(now time.Time) bool {
+	return a.count >= mostAdditions && now.Sub(a.last) < contestPause
+}
+
+// Contested reports whether another program keeps removing what mark names from the Node with the given UID, so that it must not be added
+// now. It is known to this process only, so a new leader tries again.
+func (s *Scope) Contested(node types.UID, mark string) bool {
+	return s.Memory.addedTo == node && s.Memory.additions[mark].contested(s.Now())
+}
+
+// Added records that the marks were added to the Node with the given UID.
+func (s *Scope) Added(node types.UID, marks []string) {
+	mem, now := s.Memory, s.Now()
+	if mem.additions == nil || mem.addedTo != node {
+		mem.additions, mem.addedTo = map[string]additions{}, node
+	}
+	for _, mark := range marks {
+		a := mem.additions[mark]
+		if a.count < mostAdditions && now.Sub(a.last) > contestWindow {
+			a.count = 0
+		}
+		mem.additions[mark] = additions{min(a.count+1, mostAdditions), now}
+	}
+}
+
+// PutBack restores fields that another client dropped by replacing the whole Machine, as kubectl replace and Terraform do:
+// each field of the status, each condition, and spec.providerID. It can only restore fields that this process has seen. The
+// reconcile continues with the restored Machine.
+func (s *Scope) PutBack(ctx context.Context) error {
+	switch other := s.Machine.Labels[v1alpha1.LabelController] != s.store.Controller; {
+	case v1alpha1.Paused(s.Machine.Annotations):
+		return nil
+	case other && s.Machine.DeletionTimestamp == nil:
+		s.Memory.seen = nil
+		return nil
+	}
+	if !restore(s.Machine, s.Memory.seen) {
+		s.Memory.seen = s.Base
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Restoring fields that another client has dropped from the Machine")
+	return s.WriteAhead(ctx, BeforeObserving)
+}
+
+// restore restores fields that the Machine had before and lacks now. It reports whether any field was missing.
+func restore(m, before *v1alpha1.Machine) bool {
+	if before == nil || before.ResourceVersion == m.ResourceVersion {
+		return false
+	}
+	restored := false
+	if m.Spec.ProviderID == nil && ptr.Deref(before.Spec.ProviderID, "") != "" {
+		m.Spec.ProviderID, restored = ptr.To(*before.Spec.ProviderID), true
+	}
+	status := before.Status.DeepCopy()
+	// Reflection also covers fields that are added to the status in the future.
+	is, was := reflect.ValueOf(&m.Status).Elem(), reflect.ValueOf(status).Elem()
+	for i := range is.NumField() {
+		if isEmpty(is.Field(i)) && !isEmpty(was.Field(i)) {
+			is.Field(i).Set(was.Field(i))
+			restored = true
+		}
+	}
+	for _, c := range status.Conditions {
+		same := func(have v1alpha1.MachineCondition) bool { return have.Type == c.Type }
+		if !slices.ContainsFunc(m.Status.Conditions, same) {
+			m.Status.Conditions, restored = append(m.Status.Conditions, c), true
+		}
+	}
+	return restored
+}
+
+// isEmpty reports whether a field is not set: it is zero, or a list or map without entries.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+// forgetRemoved drops from the memory the fields that a failed write intended to remove. The API server may have carried
+// out that write, and PutBack must not restore these fields then.
+func (mem *Memory) forgetRemoved(m *v1alpha1.Machine) {
+	if mem.seen == nil {
+		return
+	}
+	mem.seen = mem.seen.DeepCopy()
+	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&mem.seen.Status).Elem()
+	for i := range meant.NumField() {
+		if isEmpty(meant.Field(i)) {
+			was.Field(i).SetZero()
+		}
+	}
+	if m.Spec.ProviderID == nil {
+		mem.seen.Spec.ProviderID = nil
+	}
 }

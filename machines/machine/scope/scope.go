@@ -8,15 +8,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/status"
+	"github.com/drover-project/drover/machines/memory"
 )
 
 // PollCloud is the interval after which the outcome of a request to the cloud is checked, if the cloud reports no change
@@ -30,6 +35,9 @@ const (
 	ForcedDrain    = time.Minute
 	ForcedDeletion = 3 * time.Minute
 )
+
+// FieldOwner is the field manager of the Machine controller.
+const FieldOwner = client.FieldOwner("drover-machine")
 
 // Scope is one reconcile of one Machine.
 type Scope struct {
@@ -103,14 +111,10 @@ func (s *Scope) RequeueWithin(after time.Duration) {
 	}
 }
 
-// Warn records a Warning Event for the Machine. Steps call it only when something changes, not in each reconcile.
-func (s *Scope) Warn(reason, message string) {
-	s.store.Recorder.Eventf(s.Machine, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
-}
-
-// WarnParts records one Warning Event for each part of a text that is too long for one. The recorder of Events treats two Events
-// with the same reason and action as repetitions of the first, so each part has an action of its own.
-func (s *Scope) WarnParts(reason string, parts []string) {
+// Warn records a Warning Event for the Machine, or one for each part of a text that is too long for one. Steps call it only when
+// something changes, not in each reconcile. The recorder of Events treats two Events with the same reason and action as repetitions
+// of the first, so each part has an action of its own.
+func (s *Scope) Warn(reason string, parts ...string) {
 	for i, part := range parts {
 		action := "Reconcile"
 		if i > 0 {
@@ -188,4 +192,63 @@ func (s *Scope) RequeueForced() {
 	forced := s.ForcedFor()
 	s.RequeueWithin(ForcedDrain - forced)
 	s.RequeueWithin(max(ForcedDeletion-forced, time.Second))
+}
+
+// RetryCache is the interval after which a reconcile is repeated if its cache was older than this process's last write and no
+// watch event arrives before.
+const RetryCache = 5 * time.Second
+
+// Options configure a [Store].
+type Options struct {
+	// Client writes Machines. Recorder records their Events.
+	Client   client.Writer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// Provider parses the provider's own fields of a Machine.
+	Provider cloud.Provider
+	// Controller is the controller name that a Machine's label must have.
+	Controller string
+	Start      nodes.StartRules
+	// Gone is called with the UID of each Machine that the Store forgets, because the Machine no longer exists or another
+	// Machine has its name.
+	Gone func(types.UID)
+}
+
+// Store opens a [Scope] for each reconcile, and holds the [Memory] of each Machine. A new process starts without
+// that memory, which costs at most one more write.
+type Store struct {
+	Options
+	// NotReady counts the Nodes that stopped being Ready. The Store does not register it.
+	NotReady prometheus.Counter
+	memory   memory.Of[Memory]
+}
+
+// NewStore returns an empty Store.
+func NewStore(o Options) *Store {
+	return &Store{Options: o, NotReady: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "drover_machine_node_not_ready_total",
+		Help: "Changes of Nodes of Machines from Ready to not Ready. The Events NodeNotReady of a Machine count those of its Node.",
+	})}
+}
+
+// Open returns the scope of a reconcile. cached is the object from the cache and is not changed. Open returns nil when the
+// cache is older than this process's last write of the Machine: a write based on that cache would be refused, or would repeat
+// the last write.
+func (s *Store) Open(cached *v1alpha1.Machine) *Scope {
+	remembered, before := s.memory.Of(cached)
+	s.gone(before)
+	if remembered.cacheOld(cached, s.Clock.Now()) {
+		return nil
+	}
+	return &Scope{Machine: cached.DeepCopy(), Base: cached, Memory: remembered, store: s}
+}
+
+// Forget drops the memory of a Machine that is gone.
+func (s *Store) Forget(machine types.NamespacedName) { s.gone(s.memory.Forget(machine)) }
+
+// gone calls Gone, unless machine is empty.
+func (s *Store) gone(machine types.UID) {
+	if machine != "" {
+		s.Gone(machine)
+	}
 }

@@ -45,7 +45,7 @@ func newHarness(t *testing.T) *harness {
 			return c.Patch(ctx, o, p, options...)
 		},
 	}).Build()
-	h.store = NewStore(Options{Client: h.client, FieldOwner: "test", Recorder: h.events, Clock: h.clock, Provider: openstack.Provider{}})
+	h.store = NewStore(Options{Client: h.client, Recorder: h.events, Clock: h.clock, Provider: openstack.Provider{}})
 	return h
 }
 

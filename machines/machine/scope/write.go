@@ -54,12 +54,6 @@ const (
 // that is not urgent may wait.
 const reasonNotWritten = "MachineNotWritten"
 
-// WriteAhead writes the changes made to the Machine so far, before a side effect that must not happen until they are stored.
-// why names the side effect. WriteAhead writes nothing when the Machine has not changed.
-func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
-	return s.write(ctx, why)
-}
-
 // Finish computes the status and writes the changes of the reconcile. Changes that are not urgent may wait for the next
 // urgent change.
 func (s *Scope) Finish(ctx context.Context) error {
@@ -83,13 +77,14 @@ func (s *Scope) writeDue(ctx context.Context) error {
 			return nil
 		}
 	}
-	return s.write(ctx, atEnd)
+	return s.WriteAhead(ctx, atEnd)
 }
 
-// write stores the Machine: finalizers, provider ID and status in one patch, because a Machine has no status subresource. It
-// does nothing when the Machine has not changed. If another client has written the Machine since the version in the cache,
-// write returns a Conflict, and another reconcile follows.
-func (s *Scope) write(ctx context.Context, before Ahead) error {
+// WriteAhead writes the changes made to the Machine so far, before a side effect that must not happen until they are stored.
+// before names the side effect. It stores finalizers, provider ID and status in one patch, because a Machine has no status
+// subresource. It does nothing when the Machine has not changed. If another client has written the Machine since the version in
+// the cache, WriteAhead returns a Conflict, and another reconcile follows.
+func (s *Scope) WriteAhead(ctx context.Context, before Ahead) error {
 	if equality.Semantic.DeepEqual(s.Base, s.Machine) {
 		s.Memory.unwritten = time.Time{}
 		return nil
@@ -97,7 +92,7 @@ func (s *Scope) write(ctx context.Context, before Ahead) error {
 	nodeFailed := s.nodeFailed()
 	changedError := !equality.Semantic.DeepEqual(s.Base.Status.ErrorMessage, s.Machine.Status.ErrorMessage)
 	patch := client.MergeFromWithOptions(s.Base, client.MergeFromWithOptimisticLock{})
-	if err := s.store.Client.Patch(ctx, s.Machine, patch, s.store.FieldOwner); err != nil {
+	if err := s.store.Client.Patch(ctx, s.Machine, patch, FieldOwner); err != nil {
 		s.Memory.forgetRemoved(s.Machine)
 		late := s.Memory.late(s.Machine, s.Now())
 		if apierrors.IsConflict(err) {

@@ -158,7 +158,7 @@ func (in *Input) setWarnings() {
 	switch {
 	case text != "":
 		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionTrue, reason, fault.Line(text)})
-	case ReasonOf(in.Machine, v1alpha1.ConditionWarnings) != "" && in.Facts.CloudErr == nil && in.Facts.Cloud.Synced:
+	case in.Machine.Condition(v1alpha1.ConditionWarnings).Reason != "" && in.Facts.CloudErr == nil && in.Facts.Cloud.Synced:
 		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionFalse, lifecycle.ReasonSpecValid, ""})
 	}
 }
@@ -188,4 +188,65 @@ func (in *Input) phase() v1alpha1.MachinePhase {
 // terminal reports whether the failure needs user action: the spec is wrong, or a resource that it needs is gone.
 func terminal(f *fault.Error) bool {
 	return f != nil && (f.Class == fault.Invalid || f.Class == fault.NotFound)
+}
+
+// Verdict is the value of a condition.
+type Verdict struct {
+	Status          corev1.ConditionStatus
+	Reason, Message string
+}
+
+// SetCondition sets a condition of a Machine, as [v1alpha1.Machine.SetCondition] does.
+func SetCondition(m *v1alpha1.Machine, name string, v Verdict, now metav1.Time) {
+	m.SetCondition(v1alpha1.MachineCondition{Type: name, Status: v.Status, Reason: v.Reason, Message: v.Message}, now)
+}
+
+// States of the last operation, in addition to [v1alpha1.OperationFailed].
+const (
+	stateProcessing = "Processing"
+	stateSuccessful = "Successful"
+)
+
+// setOperation sets the last operation. Its time is when the operation started: the time changes when the kind, the state
+// or the text of the operation changes, and stays when the Machine is only reconciled again. The text of an operation that
+// has not failed is the reason for which the Machine waits, so the time shows since when it waits.
+func (in *Input) setOperation() {
+	if in.Facts.ServerUnlisted() && !in.Facts.Deleting && in.Failure == nil {
+		// A new leader knows nothing new yet.
+		return
+	}
+	kind, state, text := in.operation()
+	old := in.Machine.Status.LastOperation
+	same := old != nil && ptr.Deref(old.Type, "") == kind && ptr.Deref(old.State, "") == state
+	if same && ptr.Deref(old.Description, "") == text {
+		return
+	}
+	in.Machine.Status.LastOperation = &v1alpha1.LastOperation{Type: ptr.To(kind), State: ptr.To(state), Description: ptr.To(text), LastUpdated: &in.Now}
+}
+
+func (in *Input) operation() (kind, state, text string) {
+	f := in.Facts
+	switch {
+	case f.Deleting && in.Last.Step == lifecycle.DrainNode:
+		kind = "Drain"
+	case f.Deleting:
+		kind = v1alpha1.OperationDelete
+	case f.Joined:
+		kind = "Join"
+	default:
+		kind = "Create"
+	}
+	if f.Deleting || !f.Joined {
+		text = in.Last.Reason
+	}
+	switch {
+	case in.Last.Reason == lifecycle.ReasonDetaching:
+		// The time of this operation limits the wait for volumes, so a failure meanwhile must not replace the operation.
+		return kind, stateProcessing, text
+	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
+		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))
+	case f.Joined && !f.Deleting:
+		return kind, stateSuccessful, text
+	}
+	return kind, stateProcessing, text
 }

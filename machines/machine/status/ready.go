@@ -26,14 +26,7 @@ func (in *Input) serverReady() Verdict {
 
 // withOutdated adds to a message why the cloud's data is old.
 func (in *Input) withOutdated(message string) string {
-	switch outdated := in.Facts.Cloud.Outdated; {
-	case outdated == "":
-		return message
-	case message == "":
-		return fault.Line(outdated)
-	default:
-		return fault.Line(message + "; " + outdated)
-	}
+	return join(message, in.Facts.Cloud.Outdated)
 }
 
 // serverState returns a condition for the state of the server in the cloud's last lists.

@@ -49,8 +49,8 @@ func consoleIntro(s *cloud.Server) string { return fmt.Sprintf("server %s: ", s.
 
 // consoleIs reports whether condition Console is about the present server and has the given reason.
 func consoleIs(s *scope.Scope, reason string) bool {
-	return status.ReasonOf(s.Base, v1alpha1.ConditionConsole) == reason &&
-		strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionConsole), consoleIntro(s.Observed.Cloud.Server))
+	return s.Base.Condition(v1alpha1.ConditionConsole).Reason == reason &&
+		strings.HasPrefix(s.Base.Condition(v1alpha1.ConditionConsole).Message, consoleIntro(s.Observed.Cloud.Server))
 }
 
 // clearConsole sets condition Console to False when the server has become a Node after all.

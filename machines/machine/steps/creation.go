@@ -115,7 +115,7 @@ func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, erro
 		c.Retries.FailedInCloud(ctx, s, err)
 		return false, nil
 	}
-	c.Retries.Ordered(s)
+	c.Retries.Groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now())
 	s.Observed.Cloud.Server = server
 	ctrl.LoggerFrom(ctx).Info("Created server", "server", server.ID)
 	return true, nil

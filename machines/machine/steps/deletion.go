@@ -45,7 +45,7 @@ func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
 	d.Drains.Forget(s.Machine.UID)
 	s.Detail = s.Policy.WithheldMessage
 	s.RequeueWithin(retryHeld)
-	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != s.Last.Reason {
+	if s.Base.Condition(v1alpha1.ConditionDeleting).Reason != s.Last.Reason {
 		s.Warn(s.Last.Reason, s.Policy.WithheldMessage)
 		ctrl.LoggerFrom(ctx).Info("Deletion withheld", "reason", s.Last.Reason, "cause", s.Policy.WithheldMessage)
 	}
@@ -55,7 +55,7 @@ func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
 // DeleteServer requests the deletion of the server and waits until the cloud reports that the server is gone.
 func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server
-	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDeletingServer {
+	if s.Base.Condition(v1alpha1.ConditionDeleting).Reason != lifecycle.ReasonDeletingServer {
 		warnLeft(ctx, s)
 		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
 	}
@@ -210,7 +210,7 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 		return false, err
 	}
 	s.Gone = true
-	d.Retries.Leave(s.Machine.UID)
+	d.Retries.Groups.Forget(s.Machine.UID)
 	d.Drains.Forget(s.Machine.UID)
 	return false, nil
 }

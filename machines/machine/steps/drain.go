@@ -60,7 +60,7 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	case known:
 		s.Detail = drainText(result)
 		warnBlocked(s, heldText(&result))
-	case status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) == lifecycle.ReasonDraining:
+	case s.Base.Condition(v1alpha1.ConditionDeleting).Reason == lifecycle.ReasonDraining:
 		s.Detail = status.WithoutRemedy(s.Base)
 	}
 	if known && result.Done {
@@ -153,7 +153,7 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 
 // retryDrain returns the time after which to check the drain again, given the result of the last check.
 func retryDrain(s *scope.Scope) time.Duration {
-	message := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+	message := s.Base.Condition(v1alpha1.ConditionDeleting).Message
 	blocked := strings.HasPrefix(message, status.BlockedPrefix) || strings.HasPrefix(message, stayingPrefix)
 	switch {
 	case !blocked:
@@ -262,7 +262,7 @@ func warnLeft(ctx context.Context, s *scope.Scope) {
 		return
 	}
 	s.Urgent = true
-	s.WarnParts(reason, notes(intro, s.LeftOnNode))
+	s.Warn(reason, notes(intro, s.LeftOnNode)...)
 	ctrl.LoggerFrom(ctx).Info("The server is deleted before its Node is empty", "reason", reason, "left", s.LeftOnNode)
 }
 

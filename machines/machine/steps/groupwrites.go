@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/ownership"
 )
 
@@ -128,13 +129,13 @@ func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 
 // applyHolder tries once to write the status, unless it equals the stored status.
 func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
-	status, unwritten := r.groups.Status(holder)
+	status, unwritten := r.Groups.Status(holder)
 	if !unwritten {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, groupWriteTimeout)
 	defer cancel()
-	writer := ownership.Writer{Client: r.client, FieldManager: r.fieldOwner}
+	writer := ownership.Writer{Client: r.client, FieldManager: scope.FieldOwner}
 	err := writer.ApplyStatus(ctx, holder, &status)
 	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
 		// The CRD in the cluster may be from a release of drover without the field joinOutcomes. In that case the API server
@@ -144,7 +145,7 @@ func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 		err = writer.ApplyStatus(ctx, holder, &older)
 	}
 	if err == nil {
-		r.groups.Written(holder, status)
+		r.Groups.Written(holder, status)
 	}
 	return err
 }

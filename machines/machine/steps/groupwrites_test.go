@@ -72,7 +72,7 @@ func (b *bench) apply(ctx context.Context, c client.Client, sub string, o runtim
 // start starts a new process without memory of earlier processes. stop ends the process.
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
-	b.retries = NewRetries(b.client, "test", func(types.NamespacedName) {})
+	b.retries = NewRetries(b.client, func(types.NamespacedName) {})
 	ended := make(chan error, 1)
 	go func() { ended <- b.retries.Start(ctx) }()
 	b.stop = sync.OnceFunc(func() {

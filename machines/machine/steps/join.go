@@ -122,7 +122,7 @@ func (j *Join) abandon(ctx context.Context, s *scope.Scope) error {
 		return fmt.Errorf("deleting Machine %s, which its set replaces: %w", s.Machine.Name, err)
 	}
 	s.Gone = true
-	j.Retries.Leave(uid)
+	j.Retries.Groups.Forget(uid)
 	ctrl.LoggerFrom(ctx).Info("Deleted the Machine, so that its set creates another", "reason", s.Last.Reason, "cause", s.Failure.Message)
 	return nil
 }

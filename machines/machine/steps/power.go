@@ -55,26 +55,26 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 		}
 	}
 	err = s.Instance.StartServer(ctx)
-	outcome := outcomeOf(err)
-	s.SetStartUnsent(outcome == startNotSent)
+	cause := fault.Of(err)
+	s.SetStartUnsent(notSent(cause))
 	s.Policy.Start = lifecycle.StartPending
-	if unsent && outcome != startNotSent {
+	if unsent && !notSent(cause) {
 		s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	}
-	switch outcome {
-	case startAccepted:
+	switch {
+	case err == nil:
 		message := fmt.Sprintf("server %s was shut down, and drover has asked the cloud to start it", server.ID)
 		p.decided(ctx, lifecycle.ReasonServerStarted, message)
 		s.Warn(lifecycle.ReasonServerStarted, message)
-	case startNotSent:
+	case notSent(cause):
 		s.Policy.Start = lifecycle.StartDue
-		s.WaitsForTurn = fault.Of(err).Code == fault.CodeWaitingForTurn
-		s.Unfinished = "the cloud has not been asked to start the server yet: " + fault.Line(fault.Of(err).Message)
-		s.RequeueWithin(max(fault.Of(err).RetryAfter, fault.PolicyOf(fault.Of(err).Class).Retry))
-	case startRefused:
-		p.fail(ctx, s, fmt.Sprintf("server %s is shut down, and the cloud refused to start it: %s", server.ID, fault.Of(err).Message))
-	case startUnknown:
+		s.WaitsForTurn = cause.Code == fault.CodeWaitingForTurn
+		s.Unfinished = "the cloud has not been asked to start the server yet: " + fault.Line(cause.Message)
+		s.RequeueWithin(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
+	case mayBeSent(cause):
 		ctrl.LoggerFrom(ctx).Info("The cloud did not answer the request to start a server", "server", server.ID, "cause", err.Error())
+	default:
+		p.fail(ctx, s, fmt.Sprintf("server %s is shut down, and the cloud refused to start it: %s", server.ID, cause.Message))
 	}
 	return true, nil
 }
@@ -146,28 +146,14 @@ func (p *Power) decided(ctx context.Context, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info(message, "decision", reason)
 }
 
-// startOutcome is the outcome of a request to start a server.
-type startOutcome int
+// notSent reports whether a request to start a server was certainly not carried out although the cloud did not refuse it: it was not sent,
+// or the cloud did not authenticate it. Another request may work. cause is the request's error; nil when the cloud accepted it.
+func notSent(cause *fault.Error) bool {
+	return cause != nil &&
+		(cause.Class == fault.RateLimited || cause.Class == fault.Auth && cause.Code != fault.CodeForbidden || cause.Code == fault.CodeUnsettled)
+}
 
-const (
-	startAccepted startOutcome = iota
-	// startNotSent means that the request was not sent, or the cloud did not authenticate it. Another request may work.
-	startNotSent
-	startRefused
-	// startUnknown means that the request may have been carried out.
-	startUnknown
-)
-
-// outcomeOf returns the outcome of a request to start a server, given the request's error.
-func outcomeOf(err error) startOutcome {
-	if err == nil {
-		return startAccepted
-	}
-	switch e := fault.Of(err); {
-	case e.Class == fault.RateLimited, e.Class == fault.Auth && e.Code != fault.CodeForbidden, e.Code == fault.CodeUnsettled:
-		return startNotSent
-	case e.Class == fault.Transient, e.Class == fault.Unknown, e.Class == fault.NotFound:
-		return startUnknown
-	}
-	return startRefused
+// mayBeSent reports whether a request to start a server may have been carried out although it failed.
+func mayBeSent(cause *fault.Error) bool {
+	return cause.Class == fault.Transient || cause.Class == fault.Unknown || cause.Class == fault.NotFound
 }

@@ -8,19 +8,18 @@ import (
 
 func TestOutcomeOfARequestToStartAServer(t *testing.T) {
 	for name, tt := range map[string]struct {
-		err  error
-		want startOutcome
+		cause              *fault.Error
+		notSent, mayBeSent bool
 	}{
-		"a request without an error counts as accepted":                      {nil, startAccepted},
-		"a request that the rate limit refused counts as not sent":           {fault.New(fault.RateLimited, fault.CodeRateLimited, "429"), startNotSent},
-		"a request with invalid credentials counts as not sent":              {fault.New(fault.Auth, fault.CodeUnauthorized, "401"), startNotSent},
-		"a request that the cloud answers with 403 counts as refused":        {fault.New(fault.Auth, fault.CodeForbidden, "403"), startRefused},
-		"a request that the cloud answers with a conflict counts as refused": {fault.New(fault.Conflict, fault.CodeConflict, "409"), startRefused},
-		"a request without an answer has an unknown outcome":                 {fault.New(fault.Transient, fault.CodeCloudUnavailable, "no answer"), startUnknown},
+		"a request that the rate limit refused counts as not sent":           {fault.New(fault.RateLimited, fault.CodeRateLimited, "429"), true, false},
+		"a request with invalid credentials counts as not sent":              {fault.New(fault.Auth, fault.CodeUnauthorized, "401"), true, false},
+		"a request that the cloud answers with 403 counts as refused":        {fault.New(fault.Auth, fault.CodeForbidden, "403"), false, false},
+		"a request that the cloud answers with a conflict counts as refused": {fault.New(fault.Conflict, fault.CodeConflict, "409"), false, false},
+		"a request without an answer has an unknown outcome":                 {fault.New(fault.Transient, fault.CodeCloudUnavailable, "no answer"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := outcomeOf(tt.err); got != tt.want {
-				t.Errorf("outcomeOf(%v) = %v, want %v", tt.err, got, tt.want)
+			if notSent(tt.cause) != tt.notSent || mayBeSent(tt.cause) != tt.mayBeSent {
+				t.Errorf("notSent %v, mayBeSent %v, want %v and %v", notSent(tt.cause), mayBeSent(tt.cause), tt.notSent, tt.mayBeSent)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,32 +23,27 @@ import (
 
 // Retries holds the back-offs of groups. Those of single Machines are in [scope.Memory].
 type Retries struct {
-	client     client.Client
-	fieldOwner client.FieldOwner
-	groups     *backoff.Groups
-	writes     *groupWrites
+	Groups *backoff.Groups
+	client client.Client
+	writes *groupWrites
 }
 
-// NewRetries returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for a
+// NewRetries returns Retries without any back-off. The client writes to the control cluster. wake is called for a
 // Machine that waits for a back-off of its group, when the Machine may ask the cloud for a server again.
-func NewRetries(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
-	return &Retries{client: c, fieldOwner: fieldOwner, groups: backoff.NewGroups(wake), writes: newGroupWrites()}
+func NewRetries(c client.Client, wake func(types.NamespacedName)) *Retries {
+	return &Retries{client: c, Groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
 
 // TakeTurn returns whether the Machine's group lets the Machine ask the cloud for a server now. After a back-off, and while servers keep
 // failing to join, the Machine becomes the group's probe if there is none.
 func (r *Retries) TakeTurn(ctx context.Context, s *scope.Scope) (backoff.Permission, error) {
-	allowed := r.groups.TakeTurn(s.Group.Holder, attempt(s), s.Observed.Cloud.QuotaRaised, s.Now())
+	allowed := r.Groups.TakeTurn(s.Group.Holder, attempt(s), s.Observed.Cloud.QuotaRaised, s.Now())
 	if !allowed.Allowed || !allowed.JoinsFail || s.Group.Set == "" {
 		return allowed, nil
 	}
 	// After a change of leader, another Machine of the set whose server has no Node yet counts as the probe.
 	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
-	for i := range peers {
-		if joining(&peers[i], s.Policy.Timeouts.Join, s.Now()) {
-			allowed.Allowed = false
-		}
-	}
+	allowed.Allowed = !slices.ContainsFunc(peers, func(m v1alpha1.Machine) bool { return joining(&m, s.Policy.Timeouts.Join, s.Now()) })
 	return allowed, err
 }
 
@@ -71,13 +67,7 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 	if err != nil {
 		return nil, fmt.Errorf("listing the Machines of a set: %w", err)
 	}
-	var out []v1alpha1.Machine
-	for i := range list.Items {
-		if list.Items[i].UID != m.UID {
-			out = append(out, list.Items[i])
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(list.Items, func(other v1alpha1.Machine) bool { return other.UID == m.UID }), nil
 }
 
 // attempt describes the Machine's request for a server to the group's back-offs.
@@ -116,7 +106,7 @@ func (r *Retries) failed(ctx context.Context, s *scope.Scope, cause *fault.Error
 		return
 	}
 	s.Failure = cause
-	r.groups.Release(s.Machine.UID)
+	r.Groups.Release(s.Machine.UID)
 	s.RequeueAfter = record(s.Machine, cause, s.Now())
 	logFailure(ctx, s)
 }
@@ -135,7 +125,7 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 		return
 	}
 	s.Failure = cause
-	e := r.groups.Failed(s.Group.Holder, attempt(s), cause, s.Now())
+	e := r.Groups.Failed(s.Group.Holder, attempt(s), cause, s.Now())
 	if e != nil {
 		s.RequeueWithin(e.Until.Sub(s.Now()))
 	}
@@ -153,7 +143,7 @@ func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault
 	}
 	attempt := attempt(s)
 	attempt.Server = s.Observed.Cloud.Server.ID
-	r.groups.Failed(s.Group.Holder, attempt, cause, s.Now())
+	r.Groups.Failed(s.Group.Holder, attempt, cause, s.Now())
 	r.Failed(ctx, s, cause)
 	r.writeGroup(ctx, s)
 }
@@ -170,7 +160,7 @@ func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	if s.Base.Condition(v1alpha1.ConditionServerReady).Status == corev1.ConditionTrue {
 		return
 	}
-	if r.groups.Succeeded(s.Group.Holder, attempt(s), s.Now()) {
+	if r.Groups.Succeeded(s.Group.Holder, attempt(s), s.Now()) {
 		r.writeGroup(ctx, s)
 	}
 }
@@ -193,20 +183,11 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 			}
 		}
 	}
-	if r.groups.Joined(s.Group.Holder, s.Machine.UID, ok, nodes) {
+	if r.Groups.Joined(s.Group.Holder, s.Machine.UID, ok, nodes) {
 		r.writeGroup(ctx, s)
 	}
 	return nil
 }
-
-// Ordered records that the cloud has accepted the create request for a server.
-func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
-
-// Leave allows another Machine to become the group's probe, because the given Machine is being deleted or gone.
-func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
-
-// Sweep drops the state of groups that were not used since the last call, ten minutes ago.
-func (r *Retries) Sweep() { r.groups.Sweep() }
 
 // Wait handles a reconcile that ended because a back-off delays the Machine: it copies the back-off into the scope, and
 // requeues the Machine for the time at which the back-off ends. It returns false when the reconcile ended for another reason.
@@ -269,7 +250,7 @@ func (r *Retries) awaitRetry(s *scope.Scope) {
 // writeHolder. For a Machine without an owner, the Machine's next write stores the back-offs.
 func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) {
 	if _, alone := s.Group.Holder.(*v1alpha1.Machine); alone {
-		status, _ := r.groups.Status(s.Group.Holder)
+		status, _ := r.Groups.Status(s.Group.Holder)
 		s.Machine.Status.Backoffs = status.Backoffs
 		return
 	}

@@ -23,6 +23,9 @@ import (
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/steps"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	"github.com/drover-project/drover/machines/ownership"
@@ -181,7 +184,8 @@ func (p *Process) run(ctx context.Context) error {
 	}{
 		machine.New(machine.Options{
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now,
-			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: joinTimeout, Workers: w.Workers, Lease: lease, Reach: asked,
+			Nodes:    steps.NodeOptions{Start: nodes.StartRules{Taint: v1alpha1.DefaultStartupTaint}},
+			Timeouts: lifecycle.Timeouts{Join: joinTimeout}, Workers: w.Workers, Lease: lease, Reach: asked,
 		}),
 		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.Suffix, Lease: lease, Reach: asked, Frozen: frozen}),
 		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now, Frozen: frozen}),
