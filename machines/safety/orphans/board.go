@@ -98,26 +98,20 @@ func (c *Collector) write(ctx context.Context, b *board, left map[types.UID]bool
 	return nil
 }
 
-// between does between two rounds what cannot wait. It stores the ends of Machines that were observed since the last time and have left
-// something, so that the next leader has them, and it continues the drains of Nodes.
-func (c *Collector) between(ctx context.Context) {
-	unstored := c.ends.unstored.Load() && c.leads()
-	if !unstored && len(c.draining) == 0 {
+// storeEnds stores the ends of Machines that were observed since the last time and have left something, so that the next leader has them.
+func (c *Collector) storeEnds(ctx context.Context) {
+	if !c.ends.unstored.Load() || !c.leads() {
 		return
 	}
-	v := verdict.Judge(c.gather(ctx, true))
-	if !v.Judged {
-		return
-	}
-	if unstored {
-		b, err := c.read(ctx)
-		if err == nil {
-			err = c.write(ctx, b, v.Left, b.object.Data[reportKey])
-		}
-		if err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Storing the ends of Machines failed; drover tries again")
-			c.ends.unstored.Store(true)
+	b, err := c.read(ctx)
+	if err == nil {
+		var nodes []verdict.Node
+		if nodes, err = c.listNodes(ctx); err == nil {
+			err = c.write(ctx, b, verdict.Left(c.Cloud.Tagged(ctx), nodes), b.object.Data[reportKey])
 		}
 	}
-	c.goOnDraining(ctx, &v)
+	if err != nil && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Storing the ends of Machines failed; drover tries again")
+		c.ends.unstored.Store(true)
+	}
 }

@@ -113,7 +113,8 @@ func (c *Collector) Start(ctx context.Context) error {
 		case <-timer.C():
 		}
 		if c.Clock.Now().Before(next) {
-			c.between(ctx)
+			c.storeEnds(ctx)
+			c.goOnDraining(ctx)
 			continue
 		}
 		c.pass(ctx)

@@ -48,13 +48,13 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 	pod := w.pod("busy", "a")
 	w.remove(machines["a"])
 	inOrder(t, "stores the end of a Machine that has left a server, and writes nothing when it is stored (MCM-82)", func(t *testing.T) {
-		w.between(t.Context())
+		w.storeEnds(t.Context())
 		if ended := w.stored().Data[endedKey]; !strings.Contains(ended, string(machines["a"].UID)) {
 			t.Errorf("stored are %s", ended)
 		}
 		before := w.written()
 		w.ends.unstored.Store(true)
-		if w.between(t.Context()); w.written() != before {
+		if w.storeEnds(t.Context()); w.written() != before {
 			t.Error("wrote again")
 		}
 	})
@@ -148,7 +148,7 @@ func TestOrphansAreReportedAndThenDeletedOnARealControlPlane(t *testing.T) {
 	})
 	inOrder(t, "deletes as a new leader what a Machine has left whose end the previous leader has stored (MCM-82)", func(t *testing.T) {
 		w.remove(machines["c"])
-		w.between(t.Context())
+		w.storeEnds(t.Context())
 		w.begin()
 		w.watch()
 		w.later()

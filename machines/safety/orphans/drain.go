@@ -19,7 +19,11 @@ const unreachableAfter = 5 * time.Minute
 
 // goOnDraining continues the drains that the last round could not finish, of the servers that would still be deleted by what the caches
 // show: it requests the evictions that are due. It deletes no server: the next round does, after it has read everything again.
-func (c *Collector) goOnDraining(ctx context.Context, v *verdict.Verdict) {
+func (c *Collector) goOnDraining(ctx context.Context) {
+	if len(c.draining) == 0 {
+		return
+	}
+	v := verdict.Judge(c.gather(ctx, true))
 	for i := range v.Orphans {
 		if o := &v.Orphans[i]; o.Delete && o.Node != nil && c.draining[o.ID] != "" && c.drained(ctx, o) {
 			c.record(ctx, o, corev1.EventTypeNormal, "OrphanDraining", "the drain of node "+o.Node.Name+" has ended: the next round deletes the server, if it has no Machine then")
