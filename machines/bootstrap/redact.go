@@ -42,7 +42,7 @@ func Redact(userData []byte, printed string) string {
 	for _, s := range secretsIn(userData) {
 		printed = strings.ReplaceAll(printed, s, Redacted)
 	}
-	// Ignition prints its whole configuration when it fails, files included. What a pattern names before and after stays.
+	// Ignition prints its whole configuration when it fails, files included. The named groups before and after of a pattern stay.
 	for _, pattern := range []*regexp.Regexp{dataURL, anyPrivateKey, anyWebToken, anyToken, anyUserInfo, secretKey, bearer} {
 		printed = pattern.ReplaceAllString(printed, "${before}"+Redacted+"${after}")
 	}

@@ -49,7 +49,7 @@ func (w *world) testNewLeader() {
 		w.Fatalf("right after the change of leader, %v are gone", gone)
 	}
 	w.later(10 * time.Minute)
-	w.replaces("leader", names, names[3:4])
+	w.replaces(names, names[3:4])
 	w.report(corev1.ConditionTrue, names[0])
 }
 
@@ -93,7 +93,7 @@ func (w *world) testRefused() {
 		return "", true
 	})
 	w.later(12 * time.Minute)
-	w.replaces("refused", names, names[1:2])
+	w.replaces(names, names[1:2])
 	w.report(corev1.ConditionTrue, names[0])
 }
 
@@ -200,5 +200,5 @@ func (w *world) testBlind() {
 		w.Fatalf("%v are gone although the timers start again", gone)
 	}
 	w.later(time.Minute)
-	w.replaces("blind", names, names[:1])
+	w.replaces(names, names[:1])
 }

@@ -101,7 +101,7 @@ func (w *world) testReplaced() {
 		w.Fatalf("before the timeout is over, %v are gone", gone)
 	}
 	w.later(15 * time.Second)
-	w.replaces("replaced", names, names[1:2])
+	w.replaces(names, names[1:2])
 	if d := w.deployment("replaced"); recorded(d) != names[1] {
 		w.Errorf("record: %+v", d.Status.HealthReplacements)
 	}
@@ -117,7 +117,7 @@ func (w *world) testReplaced() {
 		return fmt.Sprint(len(all)), len(all) == 6
 	})
 	w.later(2 * time.Second)
-	w.replaces("replaced", names, names[1:3])
+	w.replaces(names, names[1:3])
 	w.settled("replaced", 6)
 	w.later(2 * time.Second)
 	if d := w.deployment("replaced"); recorded(d) != names[1]+" "+names[2] || *d.Spec.Replicas != 6 {
@@ -185,7 +185,7 @@ func (w *world) testNeverStarts() {
 		w.Fatalf("before the timeout is over, %v are gone", gone)
 	}
 	w.later(time.Second)
-	w.replaces("starts", names, names[3:4])
+	w.replaces(names, names[3:4])
 }
 
 func (w *world) testOutage() {
@@ -210,7 +210,7 @@ func (w *world) testOutage() {
 	w.drains(names[0], "long")
 	w.report(corev1.ConditionTrue, names[2:8]...)
 	w.later(2 * time.Second)
-	w.replaces("outage", names, names[:1])
+	w.replaces(names, names[:1])
 	if held := meta.FindStatusCondition(w.deployment("outage").Status.Conditions, v1alpha1.ConditionRepairHeld); held != nil {
 		w.Errorf("the brake is still shown: %+v", held)
 	}

@@ -357,7 +357,7 @@ func (w *world) leaving(names []string) (gone []string) {
 
 // replaces expects that the Machines of a group that are being deleted or gone are those in want. A round that meets a Conflict, because
 // another controller wrote the deployment, leaves its work to a later round.
-func (w *world) replaces(group string, names, want []string) {
+func (w *world) replaces(names, want []string) {
 	w.Helper()
 	gone := w.leaving(names)
 	for range 80 { // a deletion of a new leader whose record met a Conflict is repeated after a minute

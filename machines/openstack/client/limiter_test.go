@@ -174,7 +174,7 @@ func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 		if took, floor := time.Since(began), 270*e.takes; took > floor*12/10 {
 			t.Errorf("all took %s, the endpoint needs %s", took, floor)
 		}
-		if left := f.limiter.busy(); len(left) > 0 {
+		if left := f.busy(); len(left) > 0 {
 			t.Errorf("state is left after all requests: %v", left)
 		}
 		if f.passes > 2*310+10 {
@@ -300,8 +300,8 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			first, next := f.fill(t), member("g", "next")
 			f.wait(t, member("g", "called"), member("g", "waiting"), next)
 			f.answered(first)
-			f.limiter.forget("called")
-			f.limiter.forget("waiting")
+			f.forget("called")
+			f.forget("waiting")
 			l, err := f.ask(next)
 			if err != nil {
 				t.Fatalf("the slot is free, the only one in the line got %v", err)
@@ -310,7 +310,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 				f.answered(l)
 			}
 			time.Sleep(grace)
-			if left := f.limiter.busy(); len(left) > 0 {
+			if left := f.busy(); len(left) > 0 {
 				t.Errorf("F-12: state is left: %v", left)
 			}
 		})

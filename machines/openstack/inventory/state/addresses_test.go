@@ -127,7 +127,7 @@ func TestAddressesOfSubportsAreThoseOfTheServerOfTheirTrunk(t *testing.T) {
 func TestForgetForgetsOnlyThePortWithTheGivenID(t *testing.T) {
 	s := newAddresses()
 	s.setPort(port("u1", 0), Port{ID: "a"}, noon)
-	if s.Forget(port("u1", 0), "b"); !(s.idOf(port("u1", 0)) != "") {
+	if s.Forget(port("u1", 0), "b"); s.idOf(port("u1", 0)) == "" {
 		t.Error("a port with another ID is forgotten")
 	}
 	if s.Forget(port("u1", 0), "a"); s.idOf(port("u1", 0)) != "" {
