@@ -324,8 +324,8 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 				f.answered(first)
 			}
 			time.Sleep(time.Minute)
-			f.limiter.sweep(time.Now())
-			if n := len(f.limiter.endpoints); n > 0 {
+			f.sweep(time.Now())
+			if n := len(f.endpoints); n > 0 {
 				t.Errorf("%d endpoints are left", n)
 			}
 		})
