@@ -115,8 +115,9 @@ func (l *limiter) leave(w *waiter) {
 type result struct {
 	// unsent is true when the request got a slot but was not sent.
 	unsent bool
-	// answered is true when the endpoint answered, unless it answered that it is unavailable (503 or 504).
+	// answered is true when the endpoint answered, unless it answered that it is unavailable (503 or 504). took is the time to the answer.
 	answered bool
+	took     time.Duration
 	// rest is the pause that the endpoint asked for; zero when it asked for none.
 	rest time.Duration
 }
@@ -134,7 +135,7 @@ func (l *limiter) release(of *line, how result) {
 	switch {
 	case how.unsent:
 	case how.answered && how.rest == 0:
-		of.succeeded()
+		of.succeeded(how.took)
 	default:
 		of.failed()
 	}

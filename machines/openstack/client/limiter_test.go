@@ -123,7 +123,7 @@ func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.Co
 // fill sends requests until all of the limiter's slots are taken, and returns their line.
 func (f *fleet) fill(t *testing.T) (l *line) {
 	t.Helper()
-	for n := range mostConcurrent {
+	for n := range usualConcurrent {
 		var err error
 		if l, err = f.ask(member("g", fmt.Sprintf("first-%d", n))); err != nil {
 			t.Fatal(err)
@@ -142,8 +142,8 @@ func (f *fleet) wait(t *testing.T, all ...Caller) {
 	}
 }
 
-// answered ends a request with an answer.
-func (f *fleet) answered(l *line) { f.release(l, result{answered: true}) }
+// answered ends a request with an answer that came too late to raise the limit above usualConcurrent.
+func (f *fleet) answered(l *line) { f.release(l, result{answered: true, took: 2 * prompt}) }
 
 func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			if err != nil {
 				t.Fatalf("the slot is free, the only one in the line got %v", err)
 			}
-			for range mostConcurrent {
+			for range usualConcurrent {
 				f.answered(l)
 			}
 			time.Sleep(grace)
@@ -320,7 +320,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
 			f.wait(t, member("g", "gone"))
-			for range mostConcurrent {
+			for range usualConcurrent {
 				f.answered(first)
 			}
 			time.Sleep(time.Minute)
@@ -338,7 +338,7 @@ func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 		first, parked := f.fill(t), member("g", "parked")
 		f.wait(t, parked)
 		f.release(first, result{answered: true, rest: 30 * time.Second})
-		for range mostConcurrent - 1 {
+		for range usualConcurrent - 1 {
 			f.answered(first)
 		}
 		if _, err := f.acquire(t.Context(), neutron, requestKind{"GET", "networks"}, Caller{}); !fault.Is(err, fault.RateLimited) {

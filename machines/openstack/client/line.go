@@ -9,9 +9,13 @@ import (
 )
 
 const (
-	// mostConcurrent is how many requests of one kind may be in flight at an endpoint. A cloud that carries out one at a time, in 2 s each,
-	// answers all of them within 32 s; headTimeout is longer.
-	mostConcurrent = 16
+	// usualConcurrent is how many requests of one kind may be in flight at an endpoint whose answers take long. A cloud that carries out
+	// one at a time, in 2 s each, answers all of them within 32 s; headTimeout is longer.
+	usualConcurrent = 16
+	// mostConcurrent is how many may be in flight at an endpoint whose answers are prompt.
+	mostConcurrent = 64
+	// prompt is the longest time for an answer of an endpoint that may get more than usualConcurrent requests.
+	prompt = 5 * time.Second
 	// grace is how long a slot is reserved for a request that was called. The reconcile of a woken Machine begins within milliseconds
 	// unless all workers are busy.
 	grace = 250 * time.Millisecond
@@ -56,7 +60,7 @@ type waiter struct {
 }
 
 func newLine(of *endpoint) *line {
-	return &line{endpoint: of, limit: mostConcurrent, round: 1, served: map[string]int{}, machines: map[types.UID]*waiter{}}
+	return &line{endpoint: of, limit: usualConcurrent, round: 1, served: map[string]int{}, machines: map[types.UID]*waiter{}}
 }
 
 // enter reports whether a request may be sent, and takes a slot for it. Otherwise it gives the request a place at the end of the line. A
@@ -121,8 +125,19 @@ func (l *line) endRound() {
 	l.called = 0
 }
 
-// succeeded raises the limit by one for as many answers as may be in flight (CAPI-17).
-func (l *line) succeeded() { l.limit = min(l.limit+1/l.limit, mostConcurrent) }
+// succeeded raises the limit by one for as many answers as may be in flight (CAPI-17), above usualConcurrent only for prompt answers. Others
+// lower it again to usualConcurrent, at the same pace. took is the time from the request to its answer.
+func (l *line) succeeded(took time.Duration) {
+	step := 1 / l.limit
+	switch {
+	case took <= prompt:
+		l.limit = min(l.limit+step, mostConcurrent)
+	case l.limit <= usualConcurrent:
+		l.limit = min(l.limit+step, usualConcurrent)
+	default:
+		l.limit = max(l.limit-step, usualConcurrent)
+	}
+}
 
 // failed halves the limit, because the endpoint did not answer, or answered that it is overloaded.
 func (l *line) failed() { l.limit = max(l.limit/2, 1) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // served returns the names of the waiting requests in the order in which the line calls them.
@@ -82,7 +83,7 @@ func TestLimitOfRequestsInFlight(t *testing.T) {
 				for n := range inFlight {
 					if n < most {
 						answered++
-						l.succeeded()
+						l.succeeded(time.Second)
 					} else {
 						refused++
 						l.failed()
@@ -94,19 +95,30 @@ func TestLimitOfRequestsInFlight(t *testing.T) {
 			}
 		})
 	}
-	t.Run("it is never below 1, and rises to 16 again when the endpoint answers (CAPI-17)", func(t *testing.T) {
-		l := newLine(&endpoint{})
-		for range 20 {
-			l.failed()
-		}
-		if l.limit != 1 {
-			t.Errorf("after failures only: %v", l.limit)
-		}
-		for range 200 {
-			l.succeeded()
-		}
-		if l.limit != mostConcurrent {
-			t.Errorf("after 200 answers: %v", l.limit)
-		}
-	})
+	for _, c := range []struct {
+		name    string
+		answers []time.Duration
+		each    int
+		want    float64
+	}{
+		{"the limit is never below 1 (CAPI-17)", nil, 0, 1},
+		{"it rises to 16 when the endpoint answers after a long time (CAPI-17)", []time.Duration{30 * time.Second}, 5000, usualConcurrent},
+		{"it rises to 64 when all answers are prompt (CAPI-17)", []time.Duration{time.Second}, 5000, mostConcurrent},
+		{"it falls to 16 again when answers take long (CAPI-17)", []time.Duration{time.Second, 6 * time.Second}, 5000, usualConcurrent},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLine(&endpoint{})
+			for range 20 {
+				l.failed()
+			}
+			for _, took := range c.answers {
+				for range c.each {
+					l.succeeded(took)
+				}
+			}
+			if l.limit != c.want {
+				t.Errorf("the limit is %v, want %v", l.limit, c.want)
+			}
+		})
+	}
 }

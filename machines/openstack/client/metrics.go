@@ -65,7 +65,7 @@ func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 
 // Descriptions of the limiter's gauges, which are read at each scrape.
 var (
-	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint: 16, less after refusals and requests without an answer.")
+	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint: 16 at first, up to 64 with prompt answers, less after refusals and requests without an answer.")
 	inFlightDesc = kindDesc("drover_openstack_in_flight", "Requests of a kind that are in flight or about to be sent.")
 	waitingDesc  = kindDesc("drover_openstack_waiting", "Requests of a kind that wait for their turn.")
 	restDesc     = prometheus.NewDesc("drover_openstack_rest_seconds", "Remaining time for which an endpoint asked to get no requests.", []string{"service", "host"}, nil)

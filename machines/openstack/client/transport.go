@@ -38,8 +38,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.limiter.release(turn, result{unsent: true})
 		return nil, err
 	}
-	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
-	code, r := "error", result{}
+	code, r := "error", result{took: t.clock.Since(start)}
+	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(r.took.Seconds())
 	if err == nil {
 		code = strconv.Itoa(resp.StatusCode)
 		r.answered = resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusGatewayTimeout

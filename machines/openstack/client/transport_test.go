@@ -3,8 +3,54 @@ package client
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"k8s.io/utils/clock"
 )
+
+// answerAfter answers each request with 200 after a time.
+type answerAfter time.Duration
+
+// RoundTrip implements http.RoundTripper.
+func (d answerAfter) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(time.Duration(d))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+}
+
+func TestTheTimeOfAnswersMovesTheLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		after  time.Duration
+		raised bool
+	}{
+		"an answer after a second raises the limit above 16 (CAPI-17)":            {time.Second, true},
+		"an answer after six seconds does not raise the limit above 16 (CAPI-17)": {6 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, err := newMetrics(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := newLimiter(clock.RealClock{}, nil)
+				sender := &transport{next: answerAfter(c.after), limiter: l, metrics: m, clock: clock.RealClock{}}
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://nova.example/servers", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := sender.RoundTrip(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = response.Body.Close()
+				limit := l.line(endpointKey{serviceOf(request), "nova.example"}, requestKindOf(request)).limit
+				if raised := limit > usualConcurrent; raised != c.raised {
+					t.Errorf("the limit is %v", limit)
+				}
+			})
+		})
+	}
+}
 
 func TestRetryAfterIsParsedAsSecondsAndAsDate(t *testing.T) {
 	header := http.Header{}
