@@ -49,12 +49,13 @@ test-rest: ## what neither test-cluster nor test-race runs, so that CI runs each
 	$(TEST) $(REST)
 
 # These tests use the processors all the time. With more packages at once, the API server's own deadlines are exceeded. The tests of whole
-# clusters and of limits run alone: drover decodes 720 MB in the latter, and must be ready within a minute.
+# clusters and of limits run alone: drover decodes 720 MB in the latter, and must be ready within a minute. A test of a whole cluster waits
+# three quarters of its time, so two run for each processor.
 test-cluster: PACKAGES = $(PROCESSORS)
 test-cluster: ## the tests that take minutes: whole clusters with drover from install to removal, and all of what test samples
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
-	$(TEST) -tags cluster ./test/e2e
+	$(TEST) -tags cluster -parallel $(shell expr 2 '*' $(PROCESSORS)) ./test/e2e
 	$(TEST) -tags cluster ./test/limits
 	$(TEST) -tags cluster $(CLUSTER) $(SAMPLED)
 

@@ -89,7 +89,7 @@ func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (To
 		}
 	}
 	if err != nil {
-		// Another token may have the same ID, with a chance of one in two thousand million. The Machine then waits until it is deleted.
+		// Another token may have the same ID, with a chance of one in two thousand million. The Machine then waits until that token is deleted.
 		return Token{}, fmt.Errorf("creating bootstrap token: %w", err)
 	}
 	t.remember(s)

@@ -77,9 +77,7 @@ func (l *replacementLimit) countExisting(ctx context.Context, now time.Time) err
 		if err != nil {
 			return err
 		}
-		// A plan that may replace nothing shows what is being replaced. An invalid deployment replaces nothing.
-		plan, _ := rollout.Compute(rollout.Snapshot{Deployment: d, ReplacementLimit: new(int32), Sets: owned, Now: now})
-		l.inUse[client.ObjectKeyFromObject(d)] = plan.Replacing
+		l.inUse[client.ObjectKeyFromObject(d)] = rollout.Replacing(rollout.Snapshot{Deployment: d, Sets: owned, Now: now})
 	}
 	l.counted = true
 	return nil

@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -99,6 +100,19 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 		r, s := limited(t, 1, 0)
 		first := plan(t, r, s[0]).Create
 		if err := r.client.Create(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		r.limit = newReplacementLimit(1, r.sets)
+		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Limited {
+			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
+		}
+	})
+	t.Run("replacements of a deployment whose selector has become invalid count towards the limit of a new leader", func(t *testing.T) {
+		r, s := limited(t, 1, 0)
+		first := plan(t, r, s[0]).Create
+		invalid := s[0].Deployment.DeepCopy()
+		invalid.Spec.Selector.MatchLabels = map[string]string{"group": "another"}
+		if err := errors.Join(r.client.Create(t.Context(), first), r.client.Update(t.Context(), invalid)); err != nil {
 			t.Fatal(err)
 		}
 		r.limit = newReplacementLimit(1, r.sets)

@@ -69,7 +69,10 @@ func (p *Pool) Start(ctx context.Context) error {
 		workers.Go(func() { p.work(ctx) })
 	}
 	<-ctx.Done()
+	// A request that found the pool running is in the queue before the queue ends.
+	p.mu.Lock()
 	p.running.Store(false)
+	p.mu.Unlock()
 	p.queue.ShutDown()
 	workers.Wait()
 	return nil

@@ -27,9 +27,9 @@ type connection struct {
 	project atomic.Pointer[inventory.Project]
 
 	// The lock of connections guards these fields: queued is true while the connection waits to be attached to its project, or is being
-	// attached, and used is when it was last looked up for a Machine, a template or a project.
-	queued bool
-	used   time.Time
+	// attached, used is when a Machine last used it, and lookedUp when it was last looked up for a Machine, a template or a project.
+	queued         bool
+	used, lookedUp time.Time
 }
 
 // attached returns the project; nil before the first sign-in.
@@ -72,7 +72,7 @@ func (c *connections) get(key string, create func() (*connection, error)) (*conn
 		conn.key = key
 		c.byCredentials[key] = conn
 	}
-	conn.used = c.clock.Now()
+	conn.lookedUp = c.clock.Now()
 	return conn, nil
 }
 
@@ -83,7 +83,7 @@ func (c *connections) touch(conn *connection) *connection {
 	if conn == nil || c.byCredentials[conn.key] != conn {
 		return nil
 	}
-	conn.used = c.clock.Now()
+	conn.lookedUp = c.clock.Now()
 	return conn
 }
 
@@ -106,10 +106,10 @@ func (c *connections) isQueued(conn *connection) bool {
 	return conn.queued
 }
 
-// idle is how long drover retries the sign-in of a connection that nothing looks up.
+// idle is how long drover retries the sign-in of a connection that no Machine uses.
 const idle = 15 * time.Minute
 
-// stopIfIdle ends the sign-in attempts when nothing has looked up the connection for the time idle. It reports whether it ended them.
+// stopIfIdle ends the sign-in attempts when no Machine has used the connection for the time idle. It reports whether it ended them.
 func (c *connections) stopIfIdle(conn *connection) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,7 @@ func (c *Cloud) sweepAll(ctx context.Context) {
 
 // sweep removes from memory what drover needs no more: Machines that no longer exist, connections that no Machine and no
 // template has used for unusedAfter, and projects that have no connection left. It also removes what the client has not used for
-// unusedAfter: the limits, queues and microversions of endpoints, and the request counters of groups without Machines.
+// unusedAfter: the lines and microversions of endpoints, and the request counters of groups without Machines.
 func (c *Cloud) sweep(ctx context.Context) {
 	now := c.options.Clock.Now()
 	if c.options.Reader != nil {
@@ -60,7 +60,9 @@ func (c *connections) drop(u uses, before time.Time) (dropped []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.byUse()
-	isUsed := func(conn *connection) bool { return u.connections[conn] || conn.queued || !conn.used.Before(before) }
+	isUsed := func(conn *connection) bool {
+		return u.connections[conn] || conn.queued || !conn.used.Before(before) || !conn.lookedUp.Before(before)
+	}
 	inUse := map[*inventory.Project]bool{}
 	for _, conn := range all {
 		if isUsed(conn) {

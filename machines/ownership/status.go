@@ -24,10 +24,12 @@ type Statuses struct {
 
 // Write writes a status at once.
 func (s *Statuses) Write(ctx context.Context, owner client.Object, status any) error {
-	if err := s.Writer.ApplyStatus(ctx, owner, status); err != nil {
-		return fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(owner), err)
+	err := s.Writer.ApplyStatus(ctx, owner, status)
+	if err == nil {
+		return nil
 	}
-	return nil
+	kind, _ := s.Writer.Client.GroupVersionKindFor(owner)
+	return fmt.Errorf("writing the status of %s %s: %w", kind.Kind, client.ObjectKeyFromObject(owner), err)
 }
 
 // WriteWhenDue writes a status when it is urgent, or when the given interval (every) has passed since the last such write. Otherwise it

@@ -6,6 +6,19 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
+// Replacing returns how many Machines a deployment is replacing now, according to the state of its sets. It needs no valid spec.
+func Replacing(s Snapshot) int32 {
+	w := newWork(s)
+	if w.d.Spec.Replicas != nil {
+		w.replicas = *w.d.Spec.Replicas
+	}
+	w.current = w.largest(func(set *v1alpha1.MachineSet) bool { return Follows(set, w.d) })
+	if w.current != nil {
+		w.beginRecords()
+	}
+	return w.replacing()
+}
+
 // replacing counts the Machines in replacement: new Machines that are not available yet, and old Machines that the rollout removed. It
 // returns 0 for a rollout that is paused or was stopped by its deadline, so that other deployments may replace more Machines within the
 // limit over all deployments.

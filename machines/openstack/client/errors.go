@@ -66,9 +66,12 @@ func cause(err error) error {
 	return err
 }
 
-// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. It returns false when no
-// connection was opened, and when the token was refused and could not be renewed.
+// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. It returns false when it was not sent in
+// observe mode, when no connection was opened, and when the token was refused and could not be renewed.
 func UnknownOutcome(err error) bool {
+	if errors.Is(err, errNotSent) {
+		return false
+	}
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {
 		return false

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -14,6 +15,9 @@ import (
 // retryLease is the time after which drover retries a call that it did not send because the lease was too old. The lease is
 // renewed every few seconds.
 const retryLease = time.Second
+
+// errNotSent is the cause of the error for a request that is not sent in observe mode.
+var errNotSent = errors.New("the request was not sent")
 
 // guard refuses requests that would change a resource in observe mode, and without a fresh lease. It checks the age of the lease just
 // before a request is sent, because the request may have waited in a queue, or the process may have been suspended. Without a fresh lease
@@ -34,7 +38,9 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	case !changes(req):
 	case g.observe != nil:
 		g.observe(req)
-		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "drover runs in observe mode: %s %s is not sent", req.Method, req.URL.Path)
+		err := fault.New(fault.Transient, fault.CodeUnsettled, "drover runs in observe mode: %s %s is not sent", req.Method, req.URL.Path)
+		err.Err = errNotSent
+		return nil, err
 	case g.lease != nil && !g.lease.Fresh(g.clock.Now()):
 		err := fault.New(fault.RateLimited, fault.CodeRateLimited, "%s %s is not sent: drover's lease was not renewed in time", req.Method, req.URL.Path)
 		err.RetryAfter = retryLease

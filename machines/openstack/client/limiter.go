@@ -50,8 +50,8 @@ func newLimiter(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *
 }
 
 // acquire returns the line of a request that may be sent; the caller must call release afterwards. Otherwise it returns a RateLimited error
-// with the time after which to retry. The error's code is RateLimited while the endpoint is paused, and WaitingForTurn while the
-// request's turn has not come. For a Machine, acquire returns the error immediately, keeps the Machine's place in the line and
+// with the time after which to retry. The error's code is RateLimited when the endpoint is paused, and WaitingForTurn when the
+// request's turn has not come, also when a pause has begun meanwhile. For a Machine, acquire returns the error immediately, keeps the Machine's place in the line and
 // wakes the Machine later. For any other caller, acquire first waits up to 2 s (patience).
 func (l *limiter) acquire(ctx context.Context, to endpointKey, kind requestKind, by Caller) (*line, error) {
 	if by.UID != "" {
@@ -128,6 +128,7 @@ func (l *limiter) release(of *line, how result) {
 	defer l.mu.Unlock()
 	now := l.clock.Now()
 	of.lastUsed = now
+	shared := of.inFlight
 	of.inFlight--
 	if until := now.Add(how.rest); until.After(of.endpoint.pausedUntil) {
 		of.endpoint.pausedUntil = until
@@ -135,7 +136,7 @@ func (l *limiter) release(of *line, how result) {
 	switch {
 	case how.unsent:
 	case how.answered && how.rest == 0:
-		of.succeeded(how.took)
+		of.succeeded(how.took, shared)
 	default:
 		of.failed()
 	}

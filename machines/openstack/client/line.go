@@ -125,17 +125,16 @@ func (l *line) endRound() {
 	l.called = 0
 }
 
-// succeeded raises the limit by one for as many answers as may be in flight (CAPI-17), above usualConcurrent only for prompt answers. Others
-// lower it again to usualConcurrent, at the same pace. took is the time from the request to its answer.
-func (l *line) succeeded(took time.Duration) {
+// succeeded raises the limit by one for as many answers as may be in flight (CAPI-17). took is the time from the request to its answer, and
+// shared is how many requests were in flight when it came. A late answer ends a limit above usualConcurrent. A prompt one raises it further if
+// half of the limit was in use: the answer to a lone request does not show what the endpoint carries out at a time.
+func (l *line) succeeded(took time.Duration, shared int) {
 	step := 1 / l.limit
 	switch {
-	case took <= prompt:
-		l.limit = min(l.limit+step, mostConcurrent)
-	case l.limit <= usualConcurrent:
+	case took > prompt:
 		l.limit = min(l.limit+step, usualConcurrent)
-	default:
-		l.limit = max(l.limit-step, usualConcurrent)
+	case l.limit < usualConcurrent, 2*shared >= int(l.limit):
+		l.limit = min(l.limit+step, mostConcurrent)
 	}
 }
 

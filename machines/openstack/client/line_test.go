@@ -83,7 +83,7 @@ func TestLimitOfRequestsInFlight(t *testing.T) {
 				for n := range inFlight {
 					if n < most {
 						answered++
-						l.succeeded(time.Second)
+						l.succeeded(time.Second, inFlight)
 					} else {
 						refused++
 						l.failed()
@@ -95,28 +95,38 @@ func TestLimitOfRequestsInFlight(t *testing.T) {
 			}
 		})
 	}
+	answers := func(l *line, n int, took time.Duration, shared func() int) {
+		for range n {
+			l.succeeded(took, shared())
+		}
+	}
 	for _, c := range []struct {
-		name    string
-		answers []time.Duration
-		each    int
-		want    float64
+		name string
+		come func(l *line, all, one func() int)
+		want float64
 	}{
-		{"the limit is never below 1 (CAPI-17)", nil, 0, 1},
-		{"it rises to 16 when the endpoint answers after a long time (CAPI-17)", []time.Duration{30 * time.Second}, 5000, usualConcurrent},
-		{"it rises to 64 when all answers are prompt (CAPI-17)", []time.Duration{time.Second}, 5000, mostConcurrent},
-		{"it falls to 16 again when answers take long (CAPI-17)", []time.Duration{time.Second, 6 * time.Second}, 5000, usualConcurrent},
+		{"the limit is never below 1 (CAPI-17)", func(*line, func() int, func() int) {}, 1},
+		{"it rises to 16 when the endpoint answers after a long time (CAPI-17)", func(l *line, all, _ func() int) {
+			answers(l, 5000, 30*time.Second, all)
+		}, usualConcurrent},
+		{"it rises to 64 when the answers to many requests at a time are prompt (CAPI-17)", func(l *line, all, _ func() int) {
+			answers(l, 5000, time.Second, all)
+		}, mostConcurrent},
+		{"it rises to 16 when the answers to lone requests are prompt (CAPI-17)", func(l *line, _, one func() int) {
+			answers(l, 5000, time.Second, one)
+		}, usualConcurrent},
+		{"it is 16 again after a late answer (CAPI-17)", func(l *line, all, one func() int) {
+			answers(l, 5000, time.Second, all)
+			answers(l, 1, 6*time.Second, all)
+		}, usualConcurrent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLine(&endpoint{})
 			for range 20 {
 				l.failed()
 			}
-			for _, took := range c.answers {
-				for range c.each {
-					l.succeeded(took)
-				}
-			}
-			if l.limit != c.want {
+			c.come(l, func() int { return int(l.limit) }, func() int { return 1 })
+			if int(l.limit) != int(c.want) {
 				t.Errorf("the limit is %v, want %v", l.limit, c.want)
 			}
 		})

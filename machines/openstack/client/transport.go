@@ -33,7 +33,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
 	var refusal *fault.Error
 	if errors.As(err, &refusal) {
-		// The lease check or the read-only mode refused the request. It was not sent, so the limiter learns nothing about the
+		// The lease check or observe mode refused the request. It was not sent, so the limiter learns nothing about the
 		// endpoint.
 		t.limiter.release(turn, result{unsent: true})
 		return nil, err

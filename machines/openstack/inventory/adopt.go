@@ -33,7 +33,7 @@ func (p *Project) Adopt(ctx context.Context, m *state.Machine) error {
 	switch {
 	case undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
-	case reason == "":
+	case reason == "" && was != m.UID:
 		var recorded bool
 		p.With(func(k *state.Project) { recorded = k.Servers.Adopt(of.ID, was, m.UID) })
 		if recorded {

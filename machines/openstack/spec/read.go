@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ func (s *Sources) Spec() (*Spec, error) {
 	got := &Spec{
 		Flavor: text("flavor"), Image: text("image"), AvailabilityZone: text("availabilityZone"), Subnet: text("subnet"),
 		FloatingIPPool: text("floatingIpPool"), RootDiskVolumeType: text("rootDiskVolumeType"), KeyName: text("keyName"),
-		ComputeAPIVersion: text("computeAPIVersion"), ServerGroup: text("serverGroupID"), ServerGroupField: s.fields["serverGroupID"].field,
+		ComputeAPIVersion: text("computeAPIVersion"), ServerGroup: text("serverGroupID"), ServerGroupField: cmp.Or(s.fields["serverGroupID"].field, "serverGroupID"),
 		SecurityGroups: field("securityGroups").texts(), Networks: networks(field("network"), field("networks")),
 		ConfigDrive: flag("configDrive"), DisablePortSecurity: flag("disablePortSecurity"),
 		fields: s.fields, hidden: s.hidden(false), source: s.layers[0].source,

@@ -34,7 +34,8 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 	}
 }
 
-// collect deletes one orphan, begins the drain of its Node, or puts the taint machineGone on it. It reports whether a deletion was accepted.
+// collect deletes one orphan, begins the drain of its Node, or puts the taint machineGone on it. It reports whether a deletion was accepted, or
+// not sent in observe mode.
 func (c *Collector) collect(ctx context.Context, o *verdict.Orphan) bool {
 	kind, reason, text := corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted
 	var err error
@@ -59,7 +60,7 @@ func (c *Collector) collect(ctx context.Context, o *verdict.Orphan) bool {
 		c.metrics.collected.WithLabelValues(label(o.Kind)).Inc()
 	}
 	c.record(ctx, o, kind, reason, text)
-	return o.Delete && err == nil
+	return o.Delete && (err == nil || c.Observed)
 }
 
 // deleteNode deletes a Node whose Machine does not exist and whose server is proven to be gone.

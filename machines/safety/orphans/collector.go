@@ -51,8 +51,8 @@ type Options struct {
 	// Stale returns why the reads of a round may be out of date, for example because an API server does not answer. The reason
 	// is a text for operators; an empty text means that the reads are up to date.
 	Stale func() string
-	// Observed reports whether drover runs in observe mode. In observe mode writes are only logged, so deletions are not
-	// counted.
+	// Observed reports whether drover runs in observe mode. In observe mode no deletion is sent, so deletions are not
+	// counted in the metrics.
 	Observed bool
 	Registry prometheus.Registerer
 }
