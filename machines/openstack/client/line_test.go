@@ -115,7 +115,7 @@ func TestLimitOfRequestsInFlight(t *testing.T) {
 		{"it rises to 16 when the answers to lone requests are prompt (CAPI-17)", func(l *line, _, one func() int) {
 			answers(l, 5000, time.Second, one)
 		}, usualConcurrent},
-		{"it is 16 again after a late answer (CAPI-17)", func(l *line, all, one func() int) {
+		{"it is 16 again after a late answer (CAPI-17)", func(l *line, all, _ func() int) {
 			answers(l, 5000, time.Second, all)
 			answers(l, 1, 6*time.Second, all)
 		}, usualConcurrent},
