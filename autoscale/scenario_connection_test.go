@@ -30,11 +30,11 @@ var (
 	autoscalers = types.NamespacedName{Namespace: "kube-system", Name: "autoscaler"}
 )
 
-// files returns the TLS configuration of an autoscaler that reads its files now.
-func files(t *testing.T, c client.Client) credentials.TransportCredentials {
+// files returns the TLS configuration of a client that reads its files from a Secret now.
+func files(t *testing.T, c client.Client, from types.NamespacedName) credentials.TransportCredentials {
 	t.Helper()
 	s := &corev1.Secret{}
-	if err := c.Get(t.Context(), autoscalers, s); err != nil {
+	if err := c.Get(t.Context(), from, s); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
@@ -103,7 +103,7 @@ func TestConnectionsWithTheCertificatesThatDroverMakes(t *testing.T) {
 	until(t, "the server listens", func() bool { return server.Addr() != nil })
 	until(t, "the autoscaler's Secret exists", func() bool { return c.Get(t.Context(), autoscalers, &corev1.Secret{}) == nil })
 
-	before := files(t, c)
+	before := files(t, c, autoscalers)
 	first, err := serial(t, server.Addr(), before)
 	if err != nil {
 		t.Fatal(err)
@@ -120,18 +120,7 @@ func TestConnectionsWithTheCertificatesThatDroverMakes(t *testing.T) {
 		})
 	})
 	t.Run("a client that presents drover's server certificate as a client certificate is refused", func(t *testing.T) {
-		s := &corev1.Secret{}
-		if err := c.Get(t.Context(), own, s); err != nil {
-			t.Fatal(err)
-		}
-		pair, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(s.Data["ca.crt"])
-		creds := credentials.NewTLS(&tls.Config{ServerName: "drover.drover.svc", Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12})
-		if _, err := serial(t, server.Addr(), creds); status.Code(err) != codes.Unavailable {
+		if _, err := serial(t, server.Addr(), files(t, c, own)); status.Code(err) != codes.Unavailable {
 			t.Errorf("the answer is %v", err)
 		}
 	})
@@ -146,7 +135,7 @@ func TestConnectionsWithTheCertificatesThatDroverMakes(t *testing.T) {
 			return status.Code(err) == codes.Unavailable
 		})
 		until(t, "the new files are let in", func() bool {
-			_, err := serial(t, server.Addr(), files(t, c))
+			_, err := serial(t, server.Addr(), files(t, c, autoscalers))
 			return err == nil
 		})
 	})

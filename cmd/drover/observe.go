@@ -133,8 +133,8 @@ type observed struct {
 	observer *observer
 }
 
-// RoundTrip sends a read, and records a write. Access reviews are queries in the form of a creation. The autoscaler's requests to resize are
-// refused, because no controller would create the Machines.
+// RoundTrip sends reads. It sends access reviews too: they are POST requests that change nothing. It records all other requests as writes, and
+// answers them itself. It refuses the autoscaler's requests to resize a group, because no controller would create the Machines.
 func (t observed) RoundTrip(req *http.Request) (*http.Response, error) {
 	at := pathOf(req.URL.Path)
 	if req.Method == http.MethodGet || req.Method == http.MethodHead || at.group == "authorization.k8s.io" {

@@ -87,7 +87,8 @@ func InService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1
 }
 
 const (
-	// LastGrace is how long after the end of its time a drain waits at most for the grace periods of the pods that it has evicted.
+	// LastGrace is the longest time for which a drain that has reached its timeout still waits for pods that it has evicted to use their grace
+	// periods.
 	LastGrace = time.Hour
 	// mostAway limits how long a time without a round counts as time of the drain. A round follows the one before within half a minute,
 	// unless drover cannot act: the Machine is paused, its deletion is withheld, no process leads, or the API server does not answer.

@@ -56,7 +56,7 @@ const (
 type kind struct {
 	// name is the name of the kind in messages.
 	name string
-	// notFound is the code of the error for a name that no resource has. The keys of the cache begin with it.
+	// notFound is the code of the error for a name that no resource has. It is also the prefix of the kind's keys in the cache.
 	notFound fault.Code
 	service  client.Service
 	version  client.Version

@@ -77,8 +77,9 @@ func (l *limiter) acquire(ctx context.Context, to endpointKey, kind requestKind,
 	}
 }
 
-// enter takes a slot for a request, or puts it into the line. The error for a request in the line asks to retry after the duration again.
-func (l *limiter) enter(to endpointKey, kind requestKind, w *waiter, again time.Duration) (*line, error) {
+// enter takes a slot for a request. If no slot is free, it puts the request into the line and returns an error of code WaitingForTurn, which
+// asks to retry after retryAfter.
+func (l *limiter) enter(to endpointKey, kind requestKind, w *waiter, retryAfter time.Duration) (*line, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, into := l.clock.Now(), l.line(to, kind)
@@ -90,14 +91,14 @@ func (l *limiter) enter(to endpointKey, kind requestKind, w *waiter, again time.
 	entered := into.enter(w)
 	l.callNext(into, now)
 	if !entered {
-		return nil, notYet(again, fault.CodeWaitingForTurn, "waiting for other requests of drover to the %s service", to.service)
+		return nil, notYet(retryAfter, fault.CodeWaitingForTurn, "waiting for other requests of drover to the %s service", to.service)
 	}
 	return into, nil
 }
 
-func notYet(again time.Duration, code fault.Code, format string, args ...any) error {
+func notYet(retryAfter time.Duration, code fault.Code, format string, args ...any) error {
 	err := fault.New(fault.RateLimited, code, format, args...)
-	err.RetryAfter = again
+	err.RetryAfter = retryAfter
 	return err
 }
 

@@ -253,7 +253,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a woken Machine that does not ask in time loses the slot, and is the first of the line when it asks again (F-56)", func(t *testing.T) {
+	t.Run("a woken Machine that does not ask in time loses the slot, and is first in line when it asks again (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
@@ -271,7 +271,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			f.wait(t, slow)
 			f.answered(first)
 			if _, err := f.ask(slow); err != nil {
-				t.Errorf("the late one got %v, and is the first of the line", err)
+				t.Errorf("the late one got %v, although it is first in line", err)
 			}
 		})
 	})

@@ -138,5 +138,5 @@ func (l *line) succeeded(took time.Duration, shared int) {
 	}
 }
 
-// failed halves the limit, because the endpoint did not answer, or answered that it is overloaded.
+// failed halves the limit. It is called when the endpoint did not answer, or answered that it is overloaded.
 func (l *line) failed() { l.limit = max(l.limit/2, 1) }

@@ -34,8 +34,8 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 	}
 }
 
-// collect deletes one orphan, begins the drain of its Node, or puts the taint machineGone on it. It reports whether a deletion was accepted, or
-// not sent in observe mode.
+// collect deletes one orphan, begins the drain of its Node, or puts the taint machineGone on it. It reports whether a deletion
+// was accepted, or would have been sent outside of observe mode.
 func (c *Collector) collect(ctx context.Context, o *verdict.Orphan) bool {
 	kind, reason, text := corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted
 	var err error

@@ -188,7 +188,7 @@ type Adopted struct {
 }
 
 // AdoptedAddresses returns the ports and the floating IP of a server that is being adopted, the floating IP before its port. It returns
-// none when the server's tags already name its Machine.
+// none when the server already has the owner tag of its Machine.
 func (p *Project) AdoptedAddresses(u Untagged) (all []Adopted) {
 	if u.Was == "" || u.Was == u.Machine {
 		return nil
